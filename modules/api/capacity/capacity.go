@@ -1,0 +1,76 @@
+// Package capacity has the arithmetic of sizes: one rounding for requests,
+// drives and free space, so that what placement counts is what is carved.
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+const (
+	// Unit is the granularity of every size in bytes: 4 MiB.
+	Unit int64 = 4 << 20
+	// DefaultSize is the size in bytes of a volume whose request names none.
+	DefaultSize int64 = 1 << 30
+)
+
+var (
+	// ErrInvalid: the sizes contradict each other or are negative.
+	ErrInvalid = errors.New("invalid size")
+	// ErrOutOfRange: no multiple of Unit lies within the sizes, or the next
+	// one does not fit 64 bits.
+	ErrOutOfRange = errors.New("size out of range")
+)
+
+// RoundUp is the smallest multiple of Unit that is at least bytes.
+func RoundUp(bytes int64) (int64, error) {
+	if bytes < 0 {
+		return 0, fmt.Errorf("%w: %d bytes is negative", ErrInvalid, bytes)
+	}
+	if bytes > math.MaxInt64-(Unit-1) {
+		return 0, fmt.Errorf("%w: %d bytes rounded up to %d does not fit 64 bits", ErrOutOfRange, bytes, Unit)
+	}
+	return (bytes + Unit - 1) / Unit * Unit, nil
+}
+
+// Resolve is the size in bytes for a request that asks for at least required
+// and at most limit; zero means that the request does not say (CSI spec,
+// CapacityRange). A request with a limit alone gets DefaultSize or the largest
+// size under the limit.
+func Resolve(required, limit int64) (int64, error) {
+	switch {
+	case required < 0:
+		return 0, fmt.Errorf("%w: required_bytes %d is negative", ErrInvalid, required)
+	case limit < 0:
+		return 0, fmt.Errorf("%w: limit_bytes %d is negative", ErrInvalid, limit)
+	case limit > 0 && required > limit:
+		return 0, fmt.Errorf("%w: required_bytes %d is above limit_bytes %d", ErrInvalid, required, limit)
+	case limit > 0 && limit < Unit:
+		return 0, fmt.Errorf("%w: limit_bytes %d is below the smallest volume of %d bytes", ErrOutOfRange, limit, Unit)
+	}
+	if required == 0 {
+		if limit > 0 {
+			return min(DefaultSize, limit/Unit*Unit), nil
+		}
+		return DefaultSize, nil
+	}
+	size, err := RoundUp(required)
+	if err != nil {
+		return 0, err
+	}
+	if limit > 0 && size > limit {
+		return 0, fmt.Errorf("%w: no multiple of %d bytes between required_bytes %d and limit_bytes %d", ErrOutOfRange, Unit, required, limit)
+	}
+	return size, nil
+}
+
+// Allocatable is the part in bytes of a drive of this raw size that volumes may
+// use: its size minus one per cent, rounded down to Unit. What is left over
+// holds the partition tables (design.md §3, NVMeDevice).
+func Allocatable(raw int64) int64 {
+	if raw <= 0 {
+		return 0
+	}
+	return (raw - (raw+99)/100) / Unit * Unit
+}

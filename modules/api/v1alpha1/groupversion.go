@@ -1,0 +1,27 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of every kind in this package.
+var GroupVersion = schema.GroupVersion{Group: "storage.distort.io", Version: "v1alpha1"}
+
+// AddToScheme registers the kinds of this package.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&NVMeDevice{}, &NVMeDeviceList{},
+		&NVMeDeviceClaim{}, &NVMeDeviceClaimList{},
+		&NVMePartition{}, &NVMePartitionList{},
+		&NVMeVolumeAttachment{}, &NVMeVolumeAttachmentList{},
+		&RDMAStorageNode{}, &RDMAStorageNodeList{},
+		&Snapshot{}, &SnapshotList{},
+		&StorageNode{}, &StorageNodeList{},
+		&Volume{}, &VolumeList{},
+		&VolumeImport{}, &VolumeImportList{},
+	)
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

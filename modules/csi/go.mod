@@ -1,0 +1,19 @@
+module github.com/distort-io/distort/modules/csi
+
+go 1.26.0
+
+require (
+	github.com/distort-io/distort/modules/api v0.1.0
+	github.com/container-storage-interface/spec v1.13.0
+	github.com/go-logr/logr v1.4.4
+	github.com/google/go-cmp v0.7.0
+	github.com/kubernetes-csi/csi-test/v5 v5.6.0
+	golang.org/x/sys v0.50.0
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
+	k8s.io/api v0.37.2
+	k8s.io/apimachinery v0.37.2
+	k8s.io/client-go v0.37.2
+	k8s.io/mount-utils v0.37.2
+	sigs.k8s.io/controller-runtime v0.25.2
+)
