@@ -98,11 +98,6 @@ const (
 	XFS  FilesystemType = "xfs"
 )
 
-// UID is the identity of a Kubernetes object in one life.
-// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`
-// +kubebuilder:validation:MaxLength=36
-type UID = types.UID
-
 // DomainName is the value of a network domain, in the grammar of label values.
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 // +kubebuilder:validation:MinLength=1
@@ -121,9 +116,10 @@ type ObjectReference struct {
 	Name string `json:"name"`
 	// UID is the object's identity: a recreated object of the same name is
 	// another one.
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=36
-	UID UID `json:"uid"`
+	UID types.UID `json:"uid"`
 }
 
 // VolumeKind is a kind that holds the data of a volume.
@@ -151,9 +147,10 @@ type VolumeReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 	// UID is the object's identity.
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=36
-	UID UID `json:"uid"`
+	UID types.UID `json:"uid"`
 }
 
 // SnapshotReference names a Snapshot.
@@ -163,9 +160,10 @@ type SnapshotReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 	// UID is the Snapshot's identity.
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=36
-	UID UID `json:"uid"`
+	UID types.UID `json:"uid"`
 }
 
 // TopologyRequirement says from which network domains a volume must be

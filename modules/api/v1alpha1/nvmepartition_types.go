@@ -190,8 +190,8 @@ type BackendIdentity struct {
 	LvolUUID string `json:"lvolUUID,omitempty"`
 }
 
-// NVMePartitionStatus is written by distort-agent, but for Filesystem and for
-// condition Placed=False.
+// NVMePartitionStatus is written by distort-agent, but for condition
+// Placed=False.
 type NVMePartitionStatus struct {
 	// State sums the conditions up in one word.
 	// +optional
@@ -225,7 +225,7 @@ type NVMePartitionStatus struct {
 	// +optional
 	Zeroed bool `json:"zeroed,omitempty"`
 	// Filesystem is the format record, copied from the attachment whose node
-	// made it. Written by distort-manager.
+	// made it, at the latest before that attachment goes.
 	// +optional
 	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
 	// Conditions are ClaimAuthorized, Placed, Provisioned and Exported.

@@ -72,8 +72,9 @@ type NVMeVolumeAttachmentStatus struct {
 	// Revocation is the evidence, written before the finalizer goes.
 	// +optional
 	Revocation *RevocationEvidence `json:"revocation,omitempty"`
-	// Filesystem is the format record. Written by distort-csi on the node,
-	// copied to the volume by distort-manager.
+	// Filesystem is the format record: the volume's as distort-agent knew it when
+	// it granted access, then written by distort-csi on the node. distort-agent
+	// copies it back to the volume.
 	// +optional
 	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
 	// Conditions are AccessReady.

@@ -155,7 +155,7 @@ type VolumeSpec struct {
 	NetworkDomain DomainName `json:"networkDomain,omitempty"`
 }
 
-// VolumeStatus is written by distort-agent, but for Filesystem.
+// VolumeStatus is written by distort-agent.
 type VolumeStatus struct {
 	// State sums the conditions up in one word.
 	// +optional
@@ -184,7 +184,8 @@ type VolumeStatus struct {
 	// volume; recorded once.
 	// +optional
 	AccountedGeneration int64 `json:"accountedGeneration,omitempty"`
-	// Filesystem is the format record. Written by distort-manager.
+	// Filesystem is the format record, copied from the attachment whose node
+	// made it.
 	// +optional
 	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
 	// Conditions are Placed, Provisioned and Exported.

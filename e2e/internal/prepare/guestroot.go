@@ -1,0 +1,43 @@
+package prepare
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/distort-io/distort/e2e/internal/cache"
+	"github.com/distort-io/distort/e2e/internal/debian"
+)
+
+// guestPackages are installed in the guests' root. What a node of a real
+// cluster has: udev, network and storage tools, runc, CNI plugins. busybox is
+// there for the image of the lab's workloads.
+var guestPackages = []string{
+	"nvme-cli", "rdma-core", "e2fsprogs", "xfsprogs", "util-linux", "fdisk", "mount", "udev", "kmod", "iproute2", "iptables",
+	"iputils-ping", "procps", "runc", "containernetworking-plugins", "ca-certificates", "busybox-static",
+}
+
+// guestTree is the root file system in the artifact of guestTreeStep.
+const guestTree = "tree"
+
+// guestTreeStep installs the guests' root into a directory. Files of images are
+// taken from it too.
+func guestTreeStep() Step {
+	return Step{
+		Name: "guest-tree", Summary: "Debian " + release + " for the guests", Needs: []string{"packages"}, Lane: LaneDebian,
+		Key: func(context.Context, *Workshop) (string, error) {
+			return cache.NewKey("guest-tree 1").String("release", release).Strings("packages", guestPackages).Sum()
+		},
+		Build: func(ctx context.Context, w *Workshop, dir string) error {
+			sources, err := releaseSources()
+			if err != nil {
+				return err
+			}
+			return w.Run.Pipe(ctx, strings.NewReader(debian.Format(sources)), w.Run.Log, "mmdebstrap",
+				"--mode=root", "--variant=minbase", "--include="+strings.Join(guestPackages, ","),
+				`--aptopt=Apt::Install-Recommends "false"`,
+				"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+				release, filepath.Join(dir, guestTree), "-")
+		},
+	}
+}

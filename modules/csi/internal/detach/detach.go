@@ -1,0 +1,111 @@
+// Package detach runs calls into the kernel that nothing can interrupt, where
+// a deadline can abandon them.
+//
+// A write to /dev/nvme-fabrics, an umount of a device without paths or a read
+// from it may sit in the kernel for minutes and ignores signals. The caller
+// must answer its RPC in time, no other volume may wait behind it, and the call
+// must not be made a second time while the first still runs (known fault BM5).
+package detach
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Group runs at most one call per key at a time. The zero value is ready.
+type Group struct {
+	mu    sync.Mutex
+	calls map[string]*call
+}
+
+type call struct {
+	done chan struct{}
+	err  error
+}
+
+// Do runs f, or joins the call with the same key that still runs, and returns
+// its error. When ctx ends first, the call is left running and the error wraps
+// the context's.
+func (g *Group) Do(ctx context.Context, key string, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: not begun: %w", key, err)
+	}
+	c := g.start(key, f)
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("%s: still running in the kernel: %w", key, ctx.Err())
+	}
+}
+
+// Start runs f unless a call with the same key runs already, and waits for
+// neither.
+func (g *Group) Start(key string, f func() error) { g.start(key, f) }
+
+func (g *Group) start(key string, f func() error) *call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if running, found := g.calls[key]; found {
+		return running
+	}
+	c := &call{done: make(chan struct{})}
+	if g.calls == nil {
+		g.calls = map[string]*call{}
+	}
+	g.calls[key] = c
+	go func() {
+		c.err = f()
+		g.mu.Lock()
+		delete(g.calls, key)
+		g.mu.Unlock()
+		close(c.done)
+	}()
+	return c
+}
+
+// Running lists the keys of the calls that have not returned and that match.
+func (g *Group) Running(match func(key string) bool) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var keys []string
+	for key := range g.calls {
+		if match(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Value runs f and returns its value. When ctx ends first, f is left running
+// and discard gets the value that nobody waits for any more; it may be nil.
+func Value[T any](ctx context.Context, what string, f func() (T, error), discard func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, fmt.Errorf("%s: not begun: %w", what, err)
+	}
+	results := make(chan result)
+	go func() {
+		v, err := f()
+		select {
+		case results <- result{v, err}:
+		case <-ctx.Done():
+			if err == nil && discard != nil {
+				discard(v)
+			}
+		}
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		return zero, fmt.Errorf("%s: still running in the kernel: %w", what, ctx.Err())
+	}
+}

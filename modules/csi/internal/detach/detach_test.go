@@ -1,0 +1,71 @@
+package detach_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/distort-io/distort/modules/csi/internal/detach"
+)
+
+func TestDoAbandonsAHungCallAndDoesNotRepeatIt(t *testing.T) {
+	var g detach.Group
+	release := make(chan struct{})
+	started := make(chan struct{}, 2)
+	hang := func() error { started <- struct{}{}; <-release; return errors.New("late") }
+
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error)
+	go func() { first <- g.Do(ctx, "k", hang) }()
+	<-started
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Fatalf("abandoned call answered %v, want context.Canceled", err)
+	}
+	if got := g.Running(func(k string) bool { return k == "k" }); len(got) != 1 {
+		t.Fatalf("running calls = %q, want the abandoned one", got)
+	}
+	second := make(chan error)
+	go func() { second <- g.Do(t.Context(), "k", hang) }()
+	// Another key is not behind the hung one.
+	if err := g.Do(t.Context(), "other", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if err := <-second; err == nil || err.Error() != "late" {
+		t.Fatalf("joined call answered %v, want the first call's result", err)
+	}
+	if len(started) != 0 {
+		t.Fatal("the call was made a second time while the first was in flight")
+	}
+}
+
+func TestDoDoesNotBeginAfterTheDeadline(t *testing.T) {
+	var g detach.Group
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := g.Do(ctx, "k", func() error { t.Error("ran"); return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("err = %v", err)
+	}
+}
+
+func TestValueHandsAnAbandonedValueToDiscard(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	release, started, discarded := make(chan struct{}), make(chan struct{}), make(chan int, 1)
+	failed := make(chan error)
+	go func() {
+		_, err := detach.Value(ctx, "open", func() (int, error) { close(started); <-release; return 7, nil },
+			func(v int) { discarded <- v })
+		failed <- err
+	}()
+	<-started
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Fatalf("err = %v", err)
+	}
+	close(release)
+	if v := <-discarded; v != 7 {
+		t.Fatalf("discarded %d, want 7", v)
+	}
+}

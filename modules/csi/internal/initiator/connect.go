@@ -1,0 +1,152 @@
+package initiator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Connect makes the subsystem reachable through at least one of its portals,
+// and through the others if they answer within the grace. A live controller is
+// used as it is and one that is reconnecting is waited for, so that a repeated
+// call makes nothing twice (known faults ST2, ST5).
+func (i *Initiator) Connect(ctx context.Context, t Target) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan error, len(t.Portals))
+	for _, p := range t.Portals {
+		go func() { results <- i.connectPortal(ctx, t, p) }()
+	}
+	var failures []error
+	var grace <-chan time.Time // set once a portal is live
+	for range t.Portals {
+		select {
+		case err := <-results:
+			switch {
+			case errors.Is(err, ErrForeign):
+				return err
+			case err != nil:
+				failures = append(failures, err)
+			case grace == nil:
+				timer := time.NewTimer(i.pathGrace)
+				defer timer.Stop()
+				grace = timer.C
+			}
+		case <-grace:
+			i.degraded(fmt.Errorf("connect %s: a portal did not answer within %s of another", t.NQN, i.pathGrace))
+			return nil
+		}
+	}
+	if grace == nil {
+		return errors.Join(failures...)
+	}
+	for _, err := range failures {
+		i.degraded(err)
+	}
+	return nil
+}
+
+// connectPortal returns when the controller at this portal is live.
+func (i *Initiator) connectPortal(ctx context.Context, t Target, p Portal) error {
+	var pace pacer
+	wrote := false
+	for {
+		c, found, err := i.controllerAt(t, p)
+		if err != nil {
+			return err
+		}
+		if found && c.state == stateLive {
+			return nil
+		}
+		if !found && !wrote {
+			if wrote, err = i.create(ctx, t, p); err != nil {
+				return err
+			}
+			pace = pacer{}
+			continue
+		}
+		if err := pace.wait(ctx); err != nil {
+			if !found {
+				return fmt.Errorf("connect %s at %s: %w: no controller appeared: %w", t.NQN, p, ErrUnreachable, err)
+			}
+			return fmt.Errorf("connect %s at %s: %w: controller %s: %w", t.NQN, p, ErrUnreachable, c, err)
+		}
+		// A controller that went away while it was waited for is made again.
+		wrote = wrote && found
+	}
+}
+
+// controllerAt looks for a controller that is or may become live.
+func (i *Initiator) controllerAt(t Target, p Portal) (controller, bool, error) {
+	list, err := i.sysfs.controllers(t.NQN)
+	if err != nil {
+		return controller{}, false, fmt.Errorf("list controllers of %s: %w", t.NQN, err)
+	}
+	for _, c := range list {
+		// An empty state is a controller that vanished as it was read.
+		if c.goingAway() || c.state == "" {
+			continue
+		}
+		if c.hostNQN != t.HostNQN {
+			// Access and fencing count on our host name (design.md §6).
+			return controller{}, false, fmt.Errorf("%w: controller %s of %s has host NQN %q, ours is %q",
+				ErrForeign, c.name, t.NQN, c.hostNQN, t.HostNQN)
+		}
+		if c.at(p) {
+			return c, true, nil
+		}
+	}
+	return controller{}, false, nil
+}
+
+// connectKey names the write for one portal. It starts with the NQN, so that
+// Disconnect can find the writes that may yet make a controller.
+func connectKey(nqn string, p Portal) string { return "connect " + nqn + " at " + p.String() }
+
+// create writes the connect options, or joins the write for this portal that
+// is still in flight. It is false when there is a controller already.
+func (i *Initiator) create(ctx context.Context, t Target, p Portal) (bool, error) {
+	options := connectOptions(t, p, i.cpus)
+	err := i.calls.Do(ctx, connectKey(t.NQN, p), func() error {
+		instance, err := i.kernel.Connect(options)
+		if err != nil {
+			return err
+		}
+		return i.verifyInstance(instance, t.NQN)
+	})
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, unix.EALREADY):
+		return false, nil // look it up
+	default:
+		return false, connectError(t.NQN, p, err)
+	}
+}
+
+// verifyInstance checks that the kernel's new controller belongs to what was
+// asked for; one that is gone again already is for the caller to notice.
+func (i *Initiator) verifyInstance(instance int, nqn string) error {
+	name := fmt.Sprintf("nvme%d", instance)
+	got, err := attribute(filepath.Join(i.sysfs.classDir("nvme"), name), "subsysnqn")
+	if err != nil {
+		return err
+	}
+	if got != "" && got != nqn {
+		return fmt.Errorf("%w: new controller %s has subsystem %q", ErrChanged, name, got)
+	}
+	return nil
+}
+
+// connecting lists the writes in flight that may yet make a controller of nqn.
+func (i *Initiator) connecting(nqn string) []string {
+	return i.calls.Running(func(key string) bool { return strings.HasPrefix(key, "connect "+nqn+" at ") })
+}

@@ -1,0 +1,106 @@
+package initiator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is everything that the initiator changes or opens. Any of its calls
+// may hang for as long as a target does; the initiator runs them where a
+// deadline can abandon them.
+type Kernel interface {
+	// Connect writes the option text to /dev/nvme-fabrics and returns the
+	// number of the new controller's instance.
+	Connect(options string) (instance int, err error)
+	// WriteAttribute writes to the existing sysfs attribute at path.
+	WriteAttribute(path, value string) error
+	// OpenDevice opens a block device for reading and tells its number.
+	OpenDevice(path string) (io.Closer, Number, error)
+}
+
+// FabricsDevice is where the kernel takes connect options.
+const FabricsDevice = "/dev/nvme-fabrics"
+
+// LinuxKernel is the running kernel.
+type LinuxKernel struct{}
+
+var _ Kernel = LinuxKernel{}
+
+// Connect implements Kernel. The controller outlives the file.
+func (LinuxKernel) Connect(options string) (int, error) {
+	// Not os.File: its poller has no use for a device that cannot be polled.
+	fd, err := unix.Open(FabricsDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", FabricsDevice, err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(options)); err != nil {
+		return 0, fmt.Errorf("write %s: %w", FabricsDevice, err)
+	}
+	buf := make([]byte, 256)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", FabricsDevice, err)
+	}
+	return parseInstance(string(buf[:max(n, 0)]))
+}
+
+// parseInstance reads the kernel's answer, "instance=3,cntlid=1\n".
+func parseInstance(answer string) (int, error) {
+	for field := range strings.SplitSeq(strings.TrimSpace(answer), ",") {
+		if value, found := strings.CutPrefix(field, "instance="); found {
+			if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+				return int(n), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s answered %q, want instance=<number>", FabricsDevice, answer)
+}
+
+// WriteAttribute implements Kernel.
+func (LinuxKernel) WriteAttribute(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// OpenDevice implements Kernel.
+func (LinuxKernel) OpenDevice(path string) (io.Closer, Number, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, Number{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, Number{}, errors.Join(&os.PathError{Op: "stat", Path: path, Err: err}, unix.Close(fd))
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return nil, Number{}, errors.Join(fmt.Errorf("%s is not a block device", path), unix.Close(fd))
+	}
+	return fileDescriptor(fd), Number{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)}, nil
+}
+
+type fileDescriptor int
+
+func (fd fileDescriptor) Close() error { return unix.Close(int(fd)) }
+
+// parseNumber reads "259:2\n".
+func parseNumber(text []byte) (Number, error) {
+	major, minor, found := strings.Cut(string(bytes.TrimSpace(text)), ":")
+	a, errA := strconv.ParseUint(major, 10, 32)
+	b, errB := strconv.ParseUint(minor, 10, 32)
+	if !found || errA != nil || errB != nil {
+		return Number{}, fmt.Errorf("device number %q, want major:minor", text)
+	}
+	return Number{Major: uint32(a), Minor: uint32(b)}, nil
+}

@@ -1,0 +1,115 @@
+package initiator
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Transport is an NVMe-oF transport as the kernel spells it.
+type Transport string
+
+// Transports that DISTORT uses.
+const (
+	TCP  Transport = "tcp"
+	RDMA Transport = "rdma"
+)
+
+// Portal is one address at which a subsystem listens.
+type Portal struct {
+	Transport Transport
+	Address   netip.Addr
+	Port      uint16
+}
+
+// String is the portal in the form tcp://10.0.0.1:4420.
+func (p Portal) String() string {
+	return string(p.Transport) + "://" + netip.AddrPortFrom(p.Address, p.Port).String()
+}
+
+// Params are the connection parameters of a controller. A nil field leaves the
+// kernel's default, except where the field says otherwise.
+type Params struct {
+	// CtrlLossTimeout is the number of seconds after which a controller that
+	// cannot be reached again is given up and its I/O fails; -1, which is also
+	// what nil means, waits for ever.
+	CtrlLossTimeout *int
+	// ReconnectDelay is the number of seconds between attempts; nil means 10.
+	ReconnectDelay *int
+	// KeepAliveTimeout is the keep-alive interval in seconds.
+	KeepAliveTimeout *int
+	// FastIOFailTimeout is the number of seconds after which I/O fails while
+	// the controller goes on reconnecting; -1 is off.
+	FastIOFailTimeout *int
+	// IOQueues is the number of I/O queues; nil means min(CPUs, 8), since 128
+	// RDMA queues take 32 s to connect and 16 take 5 s.
+	IOQueues *int
+	// QueueSize is the number of entries in each queue.
+	QueueSize *int
+}
+
+// Target is a subsystem, where it listens, and who we are to it. Portals come
+// from the publish context and nowhere else (known fault ST23).
+type Target struct {
+	NQN string
+	// HostNQN and HostID are one pair per node: the kernel refuses either with
+	// another partner (known fault ST1), and neither is read from /etc/nvme
+	// (ST4).
+	HostNQN string
+	HostID  string
+	Portals []Portal
+	Params  Params
+}
+
+// Identity is what a namespace must be to be the volume's. All of NQN, NSID and
+// UUID must match, and NGUID too when it is not empty.
+type Identity struct {
+	NQN   string
+	NSID  uint32
+	UUID  string
+	NGUID string
+}
+
+// String is for messages.
+func (i Identity) String() string {
+	s := fmt.Sprintf("subsystem %s nsid %d uuid %s", i.NQN, i.NSID, i.UUID)
+	if i.NGUID != "" {
+		s += " nguid " + i.NGUID
+	}
+	return s
+}
+
+// Number is a block device's major and minor number.
+type Number struct {
+	Major, Minor uint32
+}
+
+// String is major:minor, as sysfs and mountinfo write it.
+func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
+
+// Device is a block device that was found to be a volume's namespace.
+type Device struct {
+	Identity Identity
+	// Name is the kernel's name, for example nvme1n2.
+	Name string
+	// Path is the device node.
+	Path   string
+	Number Number
+	// Size is in bytes and never 0.
+	Size int64
+	// Alternates are the numbers of further block devices of the same
+	// namespace: with nvme_core.multipath=N each path has its own.
+	Alternates []Number
+}
+
+// Is tells whether n is this namespace.
+func (d Device) Is(n Number) bool {
+	if d.Number == n {
+		return true
+	}
+	for _, other := range d.Alternates {
+		if other == n {
+			return true
+		}
+	}
+	return false
+}

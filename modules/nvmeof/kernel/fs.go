@@ -1,0 +1,31 @@
+package kernel
+
+// DefaultRoot is where the kernel's nvmet directory is when configfs is
+// mounted in its usual place.
+const DefaultRoot = "/sys/kernel/config/nvmet"
+
+// FS is all that the target needs from configfs. Every path is relative to the
+// nvmet directory, with slashes and without ".." ("subsystems/NQN/enable"), and
+// errors unwrap to the errno of the kernel. nvmeoftest.Kernel implements it in
+// memory.
+type FS interface {
+	// Mkdir makes an object.
+	Mkdir(path string) error
+	// Rmdir removes an object.
+	Rmdir(path string) error
+	// ReadDir returns the names in a directory, in any order.
+	ReadDir(path string) ([]string, error)
+	// ReadFile returns an attribute as the kernel shows it.
+	ReadFile(path string) ([]byte, error)
+	// WriteFile stores an attribute that exists, in one write, and never
+	// creates a file.
+	WriteFile(path string, data []byte) error
+	// Symlink links the object at target (also relative to the nvmet
+	// directory) into another object under the path link.
+	Symlink(target, link string) error
+	// Readlink returns the text of a link. Only its last element says which
+	// object is meant; the name of the link itself may be anything.
+	Readlink(path string) (string, error)
+	// Remove removes a link.
+	Remove(path string) error
+}

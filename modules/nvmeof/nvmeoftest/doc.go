@@ -1,0 +1,12 @@
+// Package nvmeoftest helps to test what is built on package nvmeof.
+//
+// Kernel is a stateful model of the kernel's nvmet configfs. It implements
+// kernel.FS in memory: kernel.New(nvmeoftest.NewKernel(...)) is a Target that
+// needs no root and no modules. It refuses what the kernel refuses, with the
+// same errno; it can be told to fail or to be killed at the n-th effect, to
+// hang while a namespace drains, and it has hosts whose controllers write and
+// keep writes in flight, so that a test can show what a fence keeps out.
+//
+// RunConformance is the suite that every Target has to pass; it runs on Kernel
+// and, in a virtual machine, on a real kernel.
+package nvmeoftest
