@@ -1,0 +1,153 @@
+# DISTORT: every task of the repository is a target here. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CONTROLLER_GEN_VERSION := v0.23.0
+GOLANGCI_LINT_VERSION := v2.12.2
+HELM_VERSION := v3.22.0
+GOTESTSUM_VERSION := v1.13.0
+
+BIN := $(CURDIR)/bin
+MODULES := api nvmeof manager agent csi
+WORKSPACE := $(MODULES:%=modules/%) e2e hack/tools
+GO_TEST_FLAGS ?= -race
+CHART := charts/distort
+
+export CGO_ENABLED ?= 1
+
+##@ General
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_%-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ The main job
+
+.PHONY: demo
+demo: ## A PVC becomes a mounted NVMe-oF volume in a lab of virtual machines (KEEP=1 keeps it)
+	go run ./e2e/cmd/lab demo
+
+.PHONY: e2e
+e2e: ## Run the lab's whole suite
+	go run ./e2e/cmd/lab e2e
+
+.PHONY: lab-up lab-down lab-status
+lab-up: ## Start the lab with DISTORT installed and leave it running
+	go run ./e2e/cmd/lab up
+lab-down: ## Stop the lab
+	go run ./e2e/cmd/lab down
+lab-status: ## Show what of the lab is running
+	go run ./e2e/cmd/lab status
+
+##@ Development
+
+.PHONY: build
+build: ## Build the programs into bin/
+	@for m in manager agent csi; do \
+	  echo "build bin/distort-$$m"; \
+	  CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./modules/$$m/cmd/distort-$$m; \
+	done
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./modules/nvmeof/cmd/nvmeofctl
+
+.PHONY: generate
+generate: $(BIN)/controller-gen ## Regenerate deepcopy, CRDs and the chart's copy of them
+	cd modules/api && $(BIN)/controller-gen object paths=./v1alpha1/... && \
+	  $(BIN)/controller-gen crd paths=./v1alpha1/... output:crd:dir=config/crd
+	mkdir -p $(CHART)/files/crds
+	rm -f $(CHART)/files/crds/*.yaml
+	cp modules/api/config/crd/*.yaml $(CHART)/files/crds/
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	gofmt -w modules e2e hack
+
+.PHONY: tidy
+tidy: ## Tidy every go.mod
+	go run ./hack/tools/cmd/modules tidy
+
+##@ Checks
+
+.PHONY: verify
+verify: verify-generated verify-format verify-modules verify-mains ## Fail on stale generated files, untidy modules and crossed boundaries
+
+.PHONY: verify-generated
+verify-generated: $(BIN)/controller-gen
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	cp -r modules/api "$$scratch/before"; cp -r $(CHART)/files/crds "$$scratch/crds"; \
+	$(MAKE) --no-print-directory generate >/dev/null; \
+	diff -r "$$scratch/before" modules/api && diff -r "$$scratch/crds" $(CHART)/files/crds || \
+	  { echo "generated files were stale; they are regenerated now: commit them" >&2; exit 1; }
+
+.PHONY: verify-format
+verify-format:
+	@out=$$(gofmt -l modules e2e hack); [ -z "$$out" ] || { echo "not formatted (make fmt): $$out" >&2; exit 1; }
+
+.PHONY: verify-modules
+verify-modules:
+	go run ./hack/tools/cmd/modules check
+	go run ./hack/tools/cmd/modules tidy --diff
+
+.PHONY: verify-mains
+verify-mains:
+	@for f in modules/*/cmd/*/main.go e2e/cmd/*/main.go; do \
+	  lines=$$(wc -l < $$f); [ $$lines -lt 40 ] || { echo "$$f has $$lines lines, a main.go stays under 40" >&2; exit 1; }; \
+	done
+
+.PHONY: test
+test: lint unit chart-test standalone ## Lint, unit, envtest, csi-sanity and the chart, for every module
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run golangci-lint on every module
+	@for m in $(WORKSPACE); do echo "lint $$m"; (cd $$m && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: unit
+unit: $(BIN)/gotestsum ## Run the tests of every module with the race detector
+	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
+	KUBEBUILDER_ASSETS=$$assets $(BIN)/gotestsum --format pkgname-and-test-fails -- $(GO_TEST_FLAGS) -timeout 20m \
+	  $(WORKSPACE:%=./%/...)
+
+.PHONY: csi-sanity
+csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
+	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
+	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v ./modules/csi/internal/sanity/...
+
+.PHONY: standalone
+standalone: ## Build and vet each module with GOWORK=off, as its users will
+	go run ./hack/tools/cmd/modules standalone --build-only
+
+.PHONY: standalone-test
+standalone-test: ## As standalone, and run the tests too
+	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
+	KUBEBUILDER_ASSETS=$$assets go run ./hack/tools/cmd/modules standalone
+
+.PHONY: chart-test
+chart-test: $(BIN)/helm ## Lint the chart and render it
+	$(BIN)/helm lint --strict $(CHART)
+	$(BIN)/helm template distort $(CHART) --namespace distort-system >/dev/null
+
+##@ Tools
+
+# A tool's version is part of its stamp, so that raising one rebuilds it.
+define tool
+$(BIN)/$(1): $(BIN)/.$(1)-$(3)
+$(BIN)/.$(1)-$(3):
+	@mkdir -p $(BIN) && rm -f $(BIN)/.$(1)-*
+	GOWORK=off CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$(BIN) go install $(2)@$(3)
+	@touch $$@
+endef
+$(eval $(call tool,controller-gen,sigs.k8s.io/controller-tools/cmd/controller-gen,$(CONTROLLER_GEN_VERSION)))
+$(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
+$(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
+$(eval $(call tool,gotestsum,gotest.tools/gotestsum,$(GOTESTSUM_VERSION)))
+
+.PHONY: tools
+tools: $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/helm $(BIN)/gotestsum ## Install the tools into bin/
+
+.PHONY: clean
+clean: ## Remove bin/ (downloads and the lab's cache stay)
+	rm -rf $(BIN)
