@@ -37,7 +37,7 @@ func (c Change) String() string {
 }
 
 // Report is what a call changed, in order. After an error it lists what was
-// done before it.
+// done before it, and is empty if the call was abandoned in the kernel.
 type Report struct {
 	// Created tells that the subsystem did not exist before.
 	Created bool `json:"created,omitempty"`

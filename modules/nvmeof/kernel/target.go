@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -100,7 +99,12 @@ func change[T any](ctx context.Context, t *Target, body func(*session) (T, error
 		return r.value, r.err
 	case <-ctx.Done():
 	}
-	return zero, t.abandoned(ctx.Err())
+	select {
+	case r := <-done: // finished in the same moment
+		return r.value, r.err
+	default:
+		return zero, t.abandoned(ctx.Err())
+	}
 }
 
 func (t *Target) doing() string {
@@ -120,14 +124,4 @@ func (t *Target) abandoned(cause error) error {
 		return fmt.Errorf("%w: %s: %w", nvmeof.ErrDrainTimeout, s.what, cause)
 	}
 	return fmt.Errorf("%w: %s abandoned: %w", nvmeof.ErrBusy, s.what, cause)
-}
-
-// isErr is errors.Is for several candidates.
-func isErr(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
 }

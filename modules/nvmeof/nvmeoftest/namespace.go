@@ -19,11 +19,8 @@ type namespace struct {
 }
 
 func (k *Kernel) makeNamespace(s *subsystem, name string) (*dir, error) {
-	nsid, err := strconv.ParseUint(name, 0, 32)
-	if base10, err10 := strconv.ParseUint(name, 10, 32); err10 == nil {
-		nsid, err = base10, nil // "01" is 1 here; nobody writes octal
-	}
-	if err != nil || nsid == 0 || nsid == 0xffffffff {
+	nsid, err := strconv.ParseUint(name, 0, 32) // kstrtou32 with base 0: "01" and "0x1" are 1
+	if err != nil || strings.ContainsAny(name, "_oObB") || nsid == 0 || nsid == 0xffffffff {
 		return nil, syscall.EINVAL
 	}
 	k.uuids++ // a namespace that nobody pins has another identity each time

@@ -11,6 +11,7 @@ import (
 
 type port struct {
 	trtype, adrfam, traddr, trsvcid string
+	inlineData, queueSize           string
 	enabled                         bool // has at least one subsystem
 }
 
@@ -18,7 +19,7 @@ func (k *Kernel) makePort(name string) (*dir, error) {
 	if _, err := strconv.ParseUint(name, 10, 16); err != nil {
 		return nil, syscall.EINVAL
 	}
-	p, d := &port{}, newDir()
+	p, d := &port{inlineData: "-1", queueSize: "-1"}, newDir()
 	d.object = p
 	d.attrs["addr_trtype"] = p.attr(&p.trtype, "rdma", "fc", "tcp", "loop", "pci")
 	d.attrs["addr_adrfam"] = p.attr(&p.adrfam, "pcie", "ipv4", "ipv6", "ib", "fc", "pci", "loop")
@@ -28,9 +29,9 @@ func (k *Kernel) makePort(name string) (*dir, error) {
 	d.attrs["addr_tsas"] = attr{show: func() string {
 		return map[string]string{"tcp": "none", "rdma": "connected"}[p.trtype]
 	}}
-	for name, value := range map[string]string{"param_inline_data_size": "-1", "param_max_queue_size": "-1", "param_pi_enable": "0"} {
-		d.attrs[name] = fixedAttr(value)
-	}
+	d.attrs["param_pi_enable"] = fixedAttr("0")
+	d.attrs["param_inline_data_size"] = attr{show: func() string { return p.inlineData }}
+	d.attrs["param_max_queue_size"] = attr{show: func() string { return p.queueSize }}
 	subsystems := newDir()
 	subsystems.allow = func(target *dir) error {
 		if _, ok := target.object.(*subsystem); !ok {
@@ -48,6 +49,10 @@ func (k *Kernel) makePort(name string) (*dir, error) {
 			return err
 		}
 		p.enabled = true
+		p.inlineData, p.queueSize = "16384", "1024"
+		if p.trtype == string(nvmeof.RDMA) {
+			p.inlineData, p.queueSize = "4096", "128"
+		}
 		return nil
 	}
 	subsystems.drop = func(target *dir) {

@@ -1,0 +1,101 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/distort-io/distort/modules/nvmeof"
+)
+
+// session is one change of the target while it has the turn. Every effect goes
+// through it: it stops when the context has ended, tells others what it is
+// doing, and records what it did.
+type session struct {
+	t       *Target
+	ctx     context.Context
+	changes []nvmeof.Change
+}
+
+func (s *session) effect(c nvmeof.Change, run func() error) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	s.t.step.Store(&step{what: c.String(), drain: c.Action == nvmeof.ActionDisable})
+	err := run()
+	s.t.step.Store(nil)
+	if err != nil {
+		return failed(c, err)
+	}
+	s.changes = append(s.changes, c)
+	return nil
+}
+
+func (s *session) mkdir(path string) error {
+	return s.effect(nvmeof.Change{Action: nvmeof.ActionCreate, Object: path}, func() error { return s.t.fs.Mkdir(path) })
+}
+
+func (s *session) rmdir(path string) error {
+	return s.effect(nvmeof.Change{Action: nvmeof.ActionDelete, Object: path}, func() error { return s.t.fs.Rmdir(path) })
+}
+
+func (s *session) link(target, link string) error {
+	return s.effect(nvmeof.Change{Action: nvmeof.ActionLink, Object: link}, func() error { return s.t.fs.Symlink(target, link) })
+}
+
+func (s *session) unlink(link string) error {
+	return s.effect(nvmeof.Change{Action: nvmeof.ActionUnlink, Object: link}, func() error { return s.t.fs.Remove(link) })
+}
+
+func (s *session) write(action nvmeof.Action, path, from, to string) error {
+	return s.effect(nvmeof.Change{Action: action, Object: path, From: from, To: to}, func() error {
+		return s.t.fs.WriteFile(path, []byte(to))
+	})
+}
+
+// set writes an attribute unless it has the value already.
+func (s *session) set(path, from, to string) error {
+	if from == to {
+		return nil
+	}
+	return s.write(nvmeof.ActionSet, path, from, to)
+}
+
+// wait waits, bounded by the context.
+func (s *session) wait(d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// failed wraps the kernel's refusal of a change. EBUSY is the same everywhere;
+// what other errnos mean depends on the step and is told there.
+func failed(c nvmeof.Change, err error) error {
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("%s: %w: %w", c, nvmeof.ErrBusy, bare(err))
+	}
+	return fmt.Errorf("%s: %w", c, bare(err))
+}
+
+// bare takes the path off an error, because the change names it already.
+func bare(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+func join(elem ...string) string { return strings.Join(elem, "/") }
