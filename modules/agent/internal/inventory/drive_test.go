@@ -97,7 +97,7 @@ func TestDuplicateSerialIdentifiesNoDrive(t *testing.T) {
 	}
 }
 
-func TestSerialIsCompareExactly(t *testing.T) {
+func TestSerialIsComparedExactly(t *testing.T) {
 	scan := newReader(t, unpack(t, "storage-all-bound")).Scan(t.Context())
 	for _, serial := range []string{"DISTORT000", "distort0001", "DISTORT0001 ", ""} {
 		if _, err := scan.Find(serial); !errors.Is(err, inventory.ErrNotFound) {

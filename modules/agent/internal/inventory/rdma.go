@@ -204,7 +204,7 @@ func parseRate(s string) int64 {
 		return 0
 	}
 	f, err := strconv.ParseFloat(value, 64)
-	if err != nil || f <= 0 || f > 1e6 {
+	if err != nil || !(f > 0 && f <= 1e6) { // NaN fails every comparison
 		return 0
 	}
 	return int64(f * 1000)

@@ -21,31 +21,42 @@ type Group struct {
 }
 
 type call struct {
-	done chan struct{}
-	err  error
+	done  chan struct{}
+	value any
+	err   error
 }
 
 // Do runs f, or joins the call with the same key that still runs, and returns
 // its error. When ctx ends first, the call is left running and the error wraps
 // the context's.
 func (g *Group) Do(ctx context.Context, key string, f func() error) error {
+	_, err := Join(ctx, g, key, func() (any, error) { return nil, f() })
+	return err
+}
+
+// Join is Group.Do for a function with a value. One key is used with one type.
+func Join[T any](ctx context.Context, g *Group, key string, f func() (T, error)) (T, error) {
+	var zero T
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s: not begun: %w", key, err)
+		return zero, fmt.Errorf("%s: not begun: %w", key, err)
 	}
-	c := g.start(key, f)
+	c := g.start(key, func() (any, error) { return f() })
 	select {
 	case <-c.done:
-		return c.err
+		value, _ := c.value.(T)
+		return value, c.err
 	case <-ctx.Done():
-		return fmt.Errorf("%s: still running in the kernel: %w", key, ctx.Err())
+		return zero, fmt.Errorf("%s: still running in the kernel: %w", key, ctx.Err())
 	}
 }
 
 // Start runs f unless a call with the same key runs already, and waits for
 // neither.
-func (g *Group) Start(key string, f func() error) { g.start(key, f) }
+func (g *Group) Start(key string, f func() error) {
+	g.start(key, func() (any, error) { return nil, f() })
+}
 
-func (g *Group) start(key string, f func() error) *call {
+func (g *Group) start(key string, f func() (any, error)) *call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if running, found := g.calls[key]; found {
@@ -57,7 +68,7 @@ func (g *Group) start(key string, f func() error) *call {
 	}
 	g.calls[key] = c
 	go func() {
-		c.err = f()
+		c.value, c.err = f()
 		g.mu.Lock()
 		delete(g.calls, key)
 		g.mu.Unlock()

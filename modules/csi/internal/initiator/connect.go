@@ -54,10 +54,14 @@ func (i *Initiator) Connect(ctx context.Context, t Target) error {
 	return nil
 }
 
+// rewriteEvery is the least time between two writes for one portal: when a
+// controller goes away as soon as it is made, or is there and not to be seen.
+const rewriteEvery = time.Second
+
 // connectPortal returns when the controller at this portal is live.
 func (i *Initiator) connectPortal(ctx context.Context, t Target, p Portal) error {
 	var pace pacer
-	wrote := false
+	var nextWrite time.Time
 	for {
 		c, found, err := i.controllerAt(t, p)
 		if err != nil {
@@ -66,21 +70,20 @@ func (i *Initiator) connectPortal(ctx context.Context, t Target, p Portal) error
 		if found && c.state == stateLive {
 			return nil
 		}
-		if !found && !wrote {
-			if wrote, err = i.create(ctx, t, p); err != nil {
+		if now := time.Now(); !found && !now.Before(nextWrite) {
+			nextWrite = now.Add(rewriteEvery)
+			if err := i.create(ctx, t, p); err != nil {
 				return err
 			}
-			pace = pacer{}
 			continue
 		}
 		if err := pace.wait(ctx); err != nil {
-			if !found {
-				return fmt.Errorf("connect %s at %s: %w: no controller appeared: %w", t.NQN, p, ErrUnreachable, err)
+			seen := "no controller appeared"
+			if found {
+				seen = "controller " + c.String()
 			}
-			return fmt.Errorf("connect %s at %s: %w: controller %s: %w", t.NQN, p, ErrUnreachable, c, err)
+			return fmt.Errorf("connect %s at %s: %w: %s: %w", t.NQN, p, ErrUnreachable, seen, err)
 		}
-		// A controller that went away while it was waited for is made again.
-		wrote = wrote && found
 	}
 }
 
@@ -112,8 +115,8 @@ func (i *Initiator) controllerAt(t Target, p Portal) (controller, bool, error) {
 func connectKey(nqn string, p Portal) string { return "connect " + nqn + " at " + p.String() }
 
 // create writes the connect options, or joins the write for this portal that
-// is still in flight. It is false when there is a controller already.
-func (i *Initiator) create(ctx context.Context, t Target, p Portal) (bool, error) {
+// is still in flight. That there is a controller already is no error.
+func (i *Initiator) create(ctx context.Context, t Target, p Portal) error {
 	options := connectOptions(t, p, i.cpus)
 	err := i.calls.Do(ctx, connectKey(t.NQN, p), func() error {
 		instance, err := i.kernel.Connect(options)
@@ -122,14 +125,10 @@ func (i *Initiator) create(ctx context.Context, t Target, p Portal) (bool, error
 		}
 		return i.verifyInstance(instance, t.NQN)
 	})
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, unix.EALREADY):
-		return false, nil // look it up
-	default:
-		return false, connectError(t.NQN, p, err)
+	if err == nil || errors.Is(err, unix.EALREADY) {
+		return nil // look it up
 	}
+	return connectError(t.NQN, p, err)
 }
 
 // verifyInstance checks that the kernel's new controller belongs to what was

@@ -2,7 +2,6 @@ package initiator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,7 +20,7 @@ func (i *Initiator) Disconnect(ctx context.Context, nqn string) error {
 	}
 	var pace pacer
 	asked := map[string]bool{}
-	refusals := make(chan error, maxRefusals)
+	refusals := make(chan error, 1)
 	for {
 		controllers, err := i.sysfs.controllers(nqn)
 		if err != nil {
@@ -39,35 +38,28 @@ func (i *Initiator) Disconnect(ctx context.Context, nqn string) error {
 			}
 		}
 		asked = now
+		select {
+		case refusal := <-refusals:
+			return fmt.Errorf("disconnect %s: %w: %w", nqn, ErrBusy, refusal)
+		default:
+		}
 		if err := pace.wait(ctx); err != nil {
 			var left []string
 			for _, c := range controllers {
 				left = append(left, c.String())
 			}
-			err = fmt.Errorf("disconnect %s: %w: %s: %w", nqn, ErrBusy, strings.Join(append(left, pending...), "; "), err)
-			for {
-				select {
-				case refusal := <-refusals:
-					err = errors.Join(err, refusal)
-				default:
-					return err
-				}
-			}
+			return fmt.Errorf("disconnect %s: %w: %s: %w", nqn, ErrBusy, strings.Join(append(left, pending...), "; "), err)
 		}
 	}
 }
 
-// maxRefusals bounds how many errors one disconnect reports.
-const maxRefusals = 16
-
 // delete starts the removal. Its outcome is what sysfs shows, not what the
-// write answers: a controller that is going away already refuses it. What it
-// answers is kept for the message.
+// write answers; that it was not permitted is worth knowing at once.
 func (i *Initiator) delete(c controller, refusals chan<- error) {
 	path := filepath.Join(c.dir, "delete_controller")
 	i.calls.Start("delete "+c.dir, func() error {
 		err := i.kernel.WriteAttribute(path, "1")
-		if err != nil {
+		if err != nil && !vanished(err) {
 			select {
 			case refusals <- err:
 			default:

@@ -12,6 +12,9 @@
 //   - A head whose controllers are gone leaves sysfs at once, but its name stays
 //     taken while somebody has it open. Holding the device open therefore pins
 //     the name, so that no other volume can appear under it.
+//   - The kernel makes one connection at a time: a portal that does not answer
+//     delays every other connect of the host for as long as the transport tries
+//     (3 s for TCP). So what is connected already is looked up, not written again.
 //   - Only attributes that the kernel answers from memory are read. Others
 //     (nuse, hwmon) send commands and hang on a dead controller.
 package initiator

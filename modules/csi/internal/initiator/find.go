@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ import (
 // again while one is missing: an event of the target may have been lost (known
 // fault ST11).
 const rescanEvery = time.Second
+
+// nodeTimeout bounds the wait for a device node.
+const nodeTimeout = 2 * time.Second
 
 // Find returns the block device that is the namespace with this identity, has
 // a size and at least one live controller. It waits for one, bounded by ctx and
@@ -189,14 +193,7 @@ func (i *Initiator) explain(missing *NotFoundError) error {
 // that was found (known fault ST13). Until the returned Closer is closed, the
 // kernel gives the name to no other namespace.
 func (i *Initiator) Hold(ctx context.Context, d Device) (io.Closer, error) {
-	type opened struct {
-		closer io.Closer
-		number Number
-	}
-	o, err := detach.Value(ctx, "open "+d.Path, func() (opened, error) {
-		closer, number, err := i.kernel.OpenDevice(d.Path)
-		return opened{closer, number}, err
-	}, func(late opened) { _ = late.closer.Close() })
+	o, err := i.open(ctx, d.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -213,6 +210,27 @@ func (i *Initiator) Hold(ctx context.Context, d Device) (io.Closer, error) {
 		return nil, errors.Join(err, o.closer.Close())
 	}
 	return o.closer, nil
+}
+
+type opened struct {
+	closer io.Closer
+	number Number
+}
+
+// open opens the device node; sysfs shows a device a moment before /dev does.
+func (i *Initiator) open(ctx context.Context, path string) (opened, error) {
+	patience, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	var pace pacer
+	for {
+		o, err := detach.Value(ctx, "open "+path, func() (opened, error) {
+			closer, number, err := i.kernel.OpenDevice(path)
+			return opened{closer, number}, err
+		}, func(late opened) { _ = late.closer.Close() })
+		if !errors.Is(err, fs.ErrNotExist) || pace.wait(patience) != nil {
+			return o, err
+		}
+	}
 }
 
 // Owner returns the NQN of the fabrics subsystem that the block device belongs

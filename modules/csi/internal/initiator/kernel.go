@@ -1,11 +1,11 @@
 package initiator
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -41,7 +41,7 @@ func (LinuxKernel) Connect(options string) (int, error) {
 		return 0, fmt.Errorf("open %s: %w", FabricsDevice, err)
 	}
 	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(options)); err != nil {
+	if err := writeUninterrupted(fd, options); err != nil {
 		return 0, fmt.Errorf("write %s: %w", FabricsDevice, err)
 	}
 	buf := make([]byte, 256)
@@ -50,6 +50,23 @@ func (LinuxKernel) Connect(options string) (int, error) {
 		return 0, fmt.Errorf("read %s: %w", FabricsDevice, err)
 	}
 	return parseInstance(string(buf[:max(n, 0)]))
+}
+
+// writeUninterrupted keeps signals from the thread: nvme-rdma waits for its
+// connection interruptibly and would give up, or start over, when a signal for
+// the process (a child that ended) happens to meet this thread.
+func writeUninterrupted(fd int, text string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, &before); err != nil {
+		return err
+	}
+	_, err := unix.Write(fd, []byte(text))
+	return errors.Join(err, unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil))
 }
 
 // parseInstance reads the kernel's answer, "instance=3,cntlid=1\n".
@@ -93,14 +110,3 @@ func (LinuxKernel) OpenDevice(path string) (io.Closer, Number, error) {
 type fileDescriptor int
 
 func (fd fileDescriptor) Close() error { return unix.Close(int(fd)) }
-
-// parseNumber reads "259:2\n".
-func parseNumber(text []byte) (Number, error) {
-	major, minor, found := strings.Cut(string(bytes.TrimSpace(text)), ":")
-	a, errA := strconv.ParseUint(major, 10, 32)
-	b, errB := strconv.ParseUint(minor, 10, 32)
-	if !found || errA != nil || errB != nil {
-		return Number{}, fmt.Errorf("device number %q, want major:minor", text)
-	}
-	return Number{Major: uint32(a), Minor: uint32(b)}, nil
-}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/distort-io/distort/modules/csi/internal/blockdev"
 	"golang.org/x/sys/unix"
 )
 
@@ -300,7 +301,7 @@ func readNamespace(name, dir string) (namespace, bool, error) {
 		return namespace{}, false, nil
 	}
 	var err error
-	if n.number, err = parseNumber([]byte(dev)); err != nil {
+	if n.number, err = blockdev.ParseNumber(dev); err != nil {
 		return namespace{}, false, err
 	}
 	const sectorSize = 512 // the unit of the attribute, whatever the device's block size

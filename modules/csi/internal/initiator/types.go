@@ -3,6 +3,9 @@ package initiator
 import (
 	"fmt"
 	"net/netip"
+	"strings"
+
+	"github.com/distort-io/distort/modules/csi/internal/blockdev"
 )
 
 // Transport is an NVMe-oF transport as the kernel spells it.
@@ -24,6 +27,17 @@ type Portal struct {
 // String is the portal in the form tcp://10.0.0.1:4420.
 func (p Portal) String() string {
 	return string(p.Transport) + "://" + netip.AddrPortFrom(p.Address, p.Port).String()
+}
+
+// ParsePortal reads what String writes; its errors are ErrInvalid.
+func ParsePortal(text string) (Portal, error) {
+	transport, rest, found := strings.Cut(text, "://")
+	address, err := netip.ParseAddrPort(rest)
+	if !found || err != nil {
+		return Portal{}, fmt.Errorf("%w: portal %q is not <transport>://<address>:<port>", ErrInvalid, text)
+	}
+	p := Portal{Transport: Transport(transport), Address: address.Addr(), Port: address.Port()}
+	return p, p.Validate()
 }
 
 // Params are the connection parameters of a controller. A nil field leaves the
@@ -79,12 +93,7 @@ func (i Identity) String() string {
 }
 
 // Number is a block device's major and minor number.
-type Number struct {
-	Major, Minor uint32
-}
-
-// String is major:minor, as sysfs and mountinfo write it.
-func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
+type Number = blockdev.Number
 
 // Device is a block device that was found to be a volume's namespace.
 type Device struct {

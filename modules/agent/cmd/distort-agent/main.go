@@ -1,0 +1,31 @@
+// distort-agent carves and exports the drives of one storage node.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/distort-io/distort/modules/agent/internal/app"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	options, err := app.Parse(os.Args[1:], os.Getenv)
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = app.Run(ctx, options)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "distort-agent:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,75 @@
+package access
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/distort-io/distort/modules/agent/internal/backoff"
+	"github.com/distort-io/distort/modules/agent/internal/jitter"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// concurrency is how many attachments are worked on at once.
+const concurrency = 16
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Delay == nil {
+		r.Delay = jitter.HalfToFull(2 * targetTimeout)
+	}
+	if err := r.validate(); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("access").
+		For(&v1alpha1.NVMeVolumeAttachment{}, builder.WithPredicates(attachmentChanged())).
+		Watches(&v1alpha1.NVMePartition{}, handler.EnqueueRequestsFromMapFunc(r.ofPartition), builder.WithPredicates(exportChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: backoff.New()}).
+		Complete(r)
+}
+
+// attachmentChanged leaves out our own status patches. A deletion raises the
+// generation.
+func attachmentChanged() predicate.Predicate {
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*v1alpha1.NVMeVolumeAttachment), e.ObjectNew.(*v1alpha1.NVMeVolumeAttachment)
+			return !equality.Semantic.DeepEqual(before.Finalizers, after.Finalizers) ||
+				!equality.Semantic.DeepEqual(before.Status.Filesystem, after.Status.Filesystem)
+		}},
+	)
+}
+
+// exportChanged lets through what an attachment waits for.
+func exportChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.NVMePartition), e.ObjectNew.(*v1alpha1.NVMePartition)
+		return meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionExported) !=
+			meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionExported) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	}}
+}
+
+func (r *Reconciler) ofPartition(ctx context.Context, o client.Object) []reconcile.Request {
+	attachments, err := volume.Attachments(ctx, r.Client, o.GetUID())
+	if err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range attachments {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&attachments[i])})
+	}
+	return out
+}

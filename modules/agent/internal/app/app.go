@@ -1,0 +1,202 @@
+// Package app wires distort-agent: one process from options to running
+// controllers. Tests run the same wiring on a host of their own.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/distort-io/distort/modules/agent/internal/access"
+	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/jitter"
+	"github.com/distort-io/distort/modules/agent/internal/partition"
+	"github.com/distort-io/distort/modules/agent/internal/report"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// component is the name in events.
+const component = "distort-agent"
+
+// Run runs distort-agent until the context ends.
+func Run(ctx context.Context, o Options) error {
+	logger := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: o.LogLevel}))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client-go"))
+	host, err := OpenHost(ctx, o, logger)
+	if err != nil {
+		return err
+	}
+	cfg, err := restConfig(o)
+	if err != nil {
+		return err
+	}
+	mgr, err := New(ctx, cfg, o, host)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run controllers: %w", err)
+	}
+	return nil
+}
+
+func restConfig(o Options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	cfg.QPS, cfg.Burst = o.KubeAPIQPS, o.KubeAPIBurst
+	return cfg, nil
+}
+
+// New makes the manager with every controller and does not start it. Its cache
+// holds the objects of this node only.
+func New(ctx context.Context, cfg *rest.Config, o Options, host Host) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("make the scheme: %w", err)
+		}
+	}
+	skipNames := true // several agents share a process in tests
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
+		Scheme:                 scheme,
+		Cache:                  cacheOptions(o),
+		Controller:             config.Controller{SkipNameValidation: &skipNames},
+		Metrics:                server.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress: o.HealthProbeBindAddress,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	gate := partition.NewGate()
+	if err := addVolumes(ctx, mgr, o, host, gate); err != nil {
+		return nil, err
+	}
+	if err := addReports(mgr, o, host, gate); err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add liveness probe: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("targets", started(gate)); err != nil {
+		return nil, fmt.Errorf("add readiness probe: %w", err)
+	}
+	return mgr, nil
+}
+
+// cacheOptions keep other nodes' objects out: an agent's load on the API server
+// must not grow with the cluster (design.md §9).
+func cacheOptions(o Options) cache.Options {
+	inNamespace := map[string]cache.Config{o.Namespace: {}}
+	ofNode := fields.OneTermEqualSelector("spec.nodeName", o.NodeName)
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.NVMePartition{}:        {Namespaces: inNamespace, Field: ofNode},
+			&v1alpha1.NVMeVolumeAttachment{}: {Namespaces: inNamespace, Field: fields.OneTermEqualSelector("spec.targetNode", o.NodeName)},
+			&v1alpha1.NVMeDevice{}:           {Field: ofNode},
+			&v1alpha1.RDMAStorageNode{}:      {Field: fields.OneTermEqualSelector("metadata.name", o.NodeName)},
+		},
+	}
+}
+
+// addVolumes adds what carves, exports and admits.
+func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, gate *partition.Gate) error {
+	if err := volume.IndexAttachments(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("index attachments: %w", err)
+	}
+	if err := partition.IndexPartitions(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("index partitions: %w", err)
+	}
+	backends := export.NewBackends(export.NewKernel(host.Target))
+	locator := volume.NewLocator(host.Hardware, host.Manager)
+	exporter := volume.NewExporter(mgr.GetClient(), backends, volume.NewHostPortals(host.Hardware, o.TCPPort, o.RDMAPort), host.Hardware)
+	delay := jitter.HalfToFull(o.CheckInterval)
+	recorder := mgr.GetEventRecorder(component)
+
+	partitions := &partition.Reconciler{
+		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,
+		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Delay: delay,
+	}
+	check := partition.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, locator), delay)
+	if err := partitions.SetupWithManager(mgr, check); err != nil {
+		return fmt.Errorf("set up the partition controller: %w", err)
+	}
+	attachments := &access.Reconciler{
+		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: locator, Exporter: exporter, Delay: delay,
+	}
+	if err := attachments.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the access controller: %w", err)
+	}
+	return nil
+}
+
+// addReports adds what tells the cluster of this node.
+func addReports(mgr manager.Manager, o Options, host Host, gate *partition.Gate) error {
+	reporter, err := report.New(report.Config{
+		Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: host.Hardware, Media: host.Media, Ready: gate.IsOpen,
+		TCPPort: o.TCPPort, RDMAPort: o.RDMAPort, Delay: jitter.HalfToFull(o.ScanInterval),
+	})
+	if err != nil {
+		return err
+	}
+	uevents := report.NewUevents()
+	if err := reporter.SetupWithManager(mgr, uevents.Changed()); err != nil {
+		return fmt.Errorf("set up the reporter: %w", err)
+	}
+	for _, runnable := range []manager.Runnable{
+		uevents,
+		&report.Heartbeat{Client: mgr.GetClient(), NodeName: o.NodeName, Namespace: o.Namespace},
+		// The node becomes Ready when the gate opens, not with the next scan.
+		manager.RunnableFunc(func(ctx context.Context) error {
+			select {
+			case <-gate.Opened():
+				uevents.Poke()
+			case <-ctx.Done():
+			}
+			return nil
+		}),
+	} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add to the manager: %w", err)
+		}
+	}
+	return nil
+}
+
+// started is the readiness probe: the targets were rebuilt.
+func started(gate *partition.Gate) healthz.Checker {
+	return func(*http.Request) error {
+		if !gate.IsOpen() {
+			return errors.New("not every export was looked at yet")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Options are the settings of distort-agent, a flag each.
+type Options struct {
+	// NodeName is the Kubernetes node that the agent runs on.
+	NodeName string
+	// Namespace holds the driver's objects: partitions, attachments, Leases.
+	Namespace string
+	// Kubeconfig is a file; empty means the pod's own service account, or KUBECONFIG.
+	Kubeconfig string
+	// KubeAPIQPS and KubeAPIBurst limit the requests to the API server.
+	KubeAPIQPS   float32
+	KubeAPIBurst int
+
+	// ConfigfsRoot, SysfsRoot, ProcfsRoot and DevRoot are where the host's file
+	// systems are mounted.
+	ConfigfsRoot, SysfsRoot, ProcfsRoot, DevRoot string
+	// LoadModules loads the kernel's target modules at the start.
+	LoadModules bool
+
+	// TCPInterface is the network interface that NVMe/TCP targets listen on; empty
+	// means TCPAddresses.
+	TCPInterface string
+	TCPAddresses []string
+	// TCPPort and RDMAPort are the ports of the targets.
+	TCPPort, RDMAPort int32
+	// DeviceDeny lists drives that are never touched, by serial number or PCI address.
+	DeviceDeny []string
+	// ScanInterval and CheckInterval are the longest times between two looks at the
+	// hardware and at the exports; the shortest are half of them.
+	ScanInterval, CheckInterval time.Duration
+
+	// HealthProbeBindAddress serves /healthz and /readyz; "0" turns it off.
+	HealthProbeBindAddress string
+	// MetricsBindAddress serves /metrics; "0" turns it off.
+	MetricsBindAddress string
+	// LogLevel is the least level that is logged.
+	LogLevel slog.Level
+}
+
+// Defaults are the options without flags. The environment variables NODE_NAME,
+// POD_NAMESPACE and NODE_IP, which a pod has from its fieldRefs, name node,
+// namespace and address.
+func Defaults(getenv func(string) string) Options {
+	o := Options{
+		NodeName: getenv("NODE_NAME"), Namespace: getenv("POD_NAMESPACE"), KubeAPIQPS: 50, KubeAPIBurst: 100,
+		ConfigfsRoot: "/sys/kernel/config", SysfsRoot: "/sys", ProcfsRoot: "/proc", DevRoot: "/dev",
+		TCPPort: 4420, RDMAPort: 4421, ScanInterval: time.Minute, CheckInterval: time.Minute,
+		HealthProbeBindAddress: ":8081", MetricsBindAddress: "0",
+	}
+	if o.Namespace == "" {
+		o.Namespace = v1alpha1.DefaultNamespace
+	}
+	if ip := getenv("NODE_IP"); ip != "" {
+		o.TCPAddresses = []string{ip}
+	}
+	return o
+}
+
+// Parse reads the command line.
+func Parse(args []string, getenv func(string) string) (Options, error) {
+	o := Defaults(getenv)
+	flags := pflag.NewFlagSet("distort-agent", pflag.ContinueOnError)
+	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Kubernetes node that the agent runs on (NODE_NAME)")
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the driver's objects (POD_NAMESPACE)")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "kubeconfig file; without it KUBECONFIG or the pod's service account")
+	flags.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "requests per second to the API server")
+	flags.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "requests to the API server that may come at once")
+	flags.StringVar(&o.ConfigfsRoot, "configfs-root", o.ConfigfsRoot, "where the host's configfs is mounted; nvmet is below it")
+	flags.StringVar(&o.SysfsRoot, "sysfs-root", o.SysfsRoot, "where the host's sysfs is mounted")
+	flags.StringVar(&o.ProcfsRoot, "procfs-root", o.ProcfsRoot, "where the host's procfs is mounted: its process 1 has the host's mounts")
+	flags.StringVar(&o.DevRoot, "dev-root", o.DevRoot, "where the host's device nodes are; the kernel must know them under this path")
+	flags.BoolVar(&o.LoadModules, "load-modules", o.LoadModules, "load nvmet, nvmet-tcp and nvmet-rdma with modprobe at the start")
+	flags.StringVar(&o.TCPInterface, "tcp-interface", o.TCPInterface, "network interface whose addresses NVMe/TCP targets listen on")
+	flags.StringSliceVar(&o.TCPAddresses, "tcp-address", o.TCPAddresses, "address that NVMe/TCP targets listen on, instead of --tcp-interface; may be given again (NODE_IP)")
+	flags.Int32Var(&o.TCPPort, "tcp-port", o.TCPPort, "port of NVMe/TCP targets")
+	flags.Int32Var(&o.RDMAPort, "rdma-port", o.RDMAPort, "port of NVMe/RDMA targets")
+	flags.StringSliceVar(&o.DeviceDeny, "device-deny", o.DeviceDeny, "drive that is never touched, by serial number or PCI address; may be given again")
+	flags.DurationVar(&o.ScanInterval, "scan-interval", o.ScanInterval, "longest time between two scans of the hardware; the shortest is half of it")
+	flags.DurationVar(&o.CheckInterval, "check-interval", o.CheckInterval, "longest time between two checks of the exports; the shortest is half of it")
+	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "address of /healthz and /readyz, 0 for none")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, "address of /metrics, 0 for none")
+	flags.TextVar(&o.LogLevel, "log-level", o.LogLevel, "least level that is logged: DEBUG, INFO, WARN or ERROR")
+	if err := flags.Parse(args); err != nil {
+		return Options{}, err
+	}
+	if flags.NArg() > 0 {
+		return Options{}, fmt.Errorf("unexpected argument %q: distort-agent takes flags alone", flags.Arg(0))
+	}
+	return o, o.Validate()
+}
+
+// minInterval keeps the periodic looks from becoming a load of their own.
+const minInterval = time.Second
+
+// Validate tells what is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if problems := validation.IsDNS1123Subdomain(o.NodeName); len(problems) > 0 {
+		refuse("--node-name %q: %s", o.NodeName, strings.Join(problems, "; "))
+	}
+	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
+		refuse("--namespace %q: %s", o.Namespace, strings.Join(problems, "; "))
+	}
+	if o.KubeAPIQPS <= 0 || o.KubeAPIBurst <= 0 {
+		refuse("--kube-api-qps %v and --kube-api-burst %d: must be above 0", o.KubeAPIQPS, o.KubeAPIBurst)
+	}
+	for flag, path := range map[string]string{
+		"configfs-root": o.ConfigfsRoot, "sysfs-root": o.SysfsRoot, "procfs-root": o.ProcfsRoot, "dev-root": o.DevRoot,
+	} {
+		if !filepath.IsAbs(path) {
+			refuse("--%s %q: must be an absolute path", flag, path)
+		}
+	}
+	for flag, port := range map[string]int32{"tcp-port": o.TCPPort, "rdma-port": o.RDMAPort} {
+		if port < 1 || port > 65535 {
+			refuse("--%s %d: must be from 1 to 65535", flag, port)
+		}
+	}
+	if o.TCPPort == o.RDMAPort {
+		// An RDMA device over Ethernet may listen on the same address.
+		refuse("--tcp-port and --rdma-port are both %d: they must differ", o.TCPPort)
+	}
+	for flag, interval := range map[string]time.Duration{"scan-interval": o.ScanInterval, "check-interval": o.CheckInterval} {
+		if interval < minInterval {
+			refuse("--%s %s: must be at least %s", flag, interval, minInterval)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,430 @@
+package app_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/distort-io/distort/modules/agent/internal/carve/carvetest"
+	"github.com/distort-io/distort/modules/agent/internal/inventory"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/nvmeof"
+)
+
+func noDelay() time.Duration { return time.Millisecond }
+
+func TestProvisionCarvesExportsAndWritesOnce(t *testing.T) {
+	w := newWorld(t)
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	a := w.boot()
+	got := a.written(a.mustSettle)
+	if diff := cmp.Diff(map[string]int{"NVMePartition/status": 1, "NVMeDevice/status": 1}, got); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	w.reload(p)
+	uid := string(p.UID)
+	want := v1alpha1.NVMePartitionStatus{
+		State: v1alpha1.PartitionExported, ExternalID: identity.ExternalID(uid),
+		VolumeHandle: "partition:distort-system:pvc-1:" + uid, AllocatedCapacity: sliceSize,
+		Backend: &v1alpha1.BackendIdentity{PartitionUUID: identity.PartitionUUID(uid)},
+		NQN:     volumetest.NQN(p), NamespaceUUID: identity.NamespaceUUID(uid), NamespaceNGUID: identity.NamespaceNGUID(uid),
+		Portals: []v1alpha1.Portal{{Transport: v1alpha1.TransportTCP, Address: "10.0.0.1", Port: 4420}},
+	}
+	status := p.Status
+	conditions := map[string]string{}
+	for _, c := range status.Conditions {
+		conditions[c.Type] = string(c.Status) + "/" + c.Reason
+	}
+	status.Conditions = nil
+	if diff := cmp.Diff(want, status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"Placed": "True/Placed", "ClaimAuthorized": "True/ClaimMatches", "Provisioned": "True/Carved", "Exported": "True/Exported",
+	}, conditions); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	s, _ := w.state(p)
+	if len(s.Namespaces) != 1 || s.Namespaces[0].UUID.String() != status.NamespaceUUID || !s.Namespaces[0].Enabled || s.Namespaces[0].NSID != identity.NSID {
+		t.Errorf("namespaces = %+v", s.Namespaces)
+	}
+	if s.Serial != identity.SubsystemSerial(uid) || s.AllowAnyHost || len(s.AllowedHosts) != 0 {
+		t.Errorf("subsystem = %+v, want serial of the volume and nobody admitted", s)
+	}
+	if got := a.written(a.mustSettle); len(got) != 0 {
+		t.Errorf("an idle agent wrote %v", got)
+	}
+}
+
+func TestDeletionLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	before := w.node.Dump()
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	a := w.boot()
+	a.mustSettle()
+	w.delete(p)
+	got := a.written(a.mustSettle)
+	if diff := cmp.Diff(map[string]int{"NVMePartition": 1, "NVMeDevice/status": 1}, got); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	wantNothingLeft(t, w, p, before)
+}
+
+func wantNothingLeft(t *testing.T, w *world, p *v1alpha1.NVMePartition, before []string) {
+	t.Helper()
+	if w.reload(p) {
+		t.Errorf("the object is still there: %s", message(p.Status.Conditions, v1alpha1.ConditionExported))
+	}
+	if diff := cmp.Diff(before, w.node.Dump()); diff != "" {
+		t.Errorf("node (-before +after):\n%s", diff)
+	}
+	d := w.node.Device()
+	if w.reload(d); d.Status.ActiveBackend != v1alpha1.ActiveBackendNone && d.Status.ActiveBackend != "" {
+		t.Errorf("activeBackend = %s although no partition is left", d.Status.ActiveBackend)
+	}
+}
+
+func TestDeletionOfOnePartitionKeepsItsSibling(t *testing.T) {
+	w := newWorld(t)
+	p, sibling := w.node.Partition("pvc-1", sliceSize), w.node.Partition("pvc-2", sliceSize)
+	w.create(p)
+	w.create(sibling)
+	a := w.boot()
+	a.mustSettle()
+	want, _ := w.state(sibling)
+	w.delete(p)
+	a.mustSettle()
+	if got, _ := w.state(sibling); !cmp.Equal(want, got) {
+		t.Errorf("sibling's export (-want +got):\n%s", cmp.Diff(want, got))
+	}
+	if diff := cmp.Diff([]string{identity.PartitionUUID(string(sibling.UID))}, w.node.Slices()); diff != "" {
+		t.Errorf("slices (-want +got):\n%s", diff)
+	}
+	d := w.node.Device()
+	if w.reload(d); d.Status.ActiveBackend != v1alpha1.ActiveBackendKernel {
+		t.Errorf("activeBackend = %q, want kernel while a partition is there", d.Status.ActiveBackend)
+	}
+}
+
+// What stops a partition before anything is touched, or is put right later.
+func TestProvisionRefusals(t *testing.T) {
+	other := v1alpha1.ObjectReference{Namespace: "x", Name: "other", UID: volumetest.UID("other")}
+	for name, c := range map[string]struct {
+		arrange   func(*world, *v1alpha1.NVMePartition)
+		condition string
+		want      string
+		mentions  string
+		state     v1alpha1.PartitionState
+		terminal  bool
+		// repair makes it work; nil when nothing can.
+		repair func(*world)
+	}{
+		"a drive of another claim": {
+			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
+				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef = &other })
+			},
+			condition: v1alpha1.ConditionClaimAuthorized, want: "False/ClaimMismatch", mentions: "x/other", state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"a claim of the same name in another life": {
+			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
+				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef.UID = other.UID })
+			},
+			condition: v1alpha1.ConditionClaimAuthorized, want: "False/ClaimMismatch", mentions: string(other.UID), state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"a drive that is not claimed": {
+			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
+				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef = nil })
+			},
+			condition: v1alpha1.ConditionClaimAuthorized, want: "False/ClaimMismatch", mentions: "not claimed", state: v1alpha1.PartitionPending,
+			repair: func(w *world) {
+				claim := volumetest.Claim()
+				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef = &claim })
+			},
+		},
+		"a drive without an object": {
+			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.delete(w.node.Device()) },
+			condition: v1alpha1.ConditionClaimAuthorized, want: "False/DeviceMissing", mentions: serial, state: v1alpha1.PartitionPending,
+			repair: func(w *world) { w.create(w.node.Device()) },
+		},
+		"a drive that was pulled": {
+			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.node.Pull(true) },
+			condition: v1alpha1.ConditionClaimAuthorized, want: "False/DeviceMissing", mentions: serial, state: v1alpha1.PartitionPending,
+			repair: func(w *world) { w.node.Pull(false) },
+		},
+		"a drive with somebody's filesystem": {
+			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
+				w.node.Drive.SetSignatures(carvetest.Signature{Type: "ext4", Offset: 0x438})
+			},
+			condition: v1alpha1.ConditionProvisioned, want: "False/DriveRefused", mentions: "ext4", state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"a drive of SPDK": {
+			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
+				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ActiveBackend = v1alpha1.ActiveBackendSPDK })
+			},
+			condition: v1alpha1.ConditionProvisioned, want: "False/DriveRefused", mentions: "spdk", state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"a backend that the agent does not have": {
+			arrange:   func(_ *world, p *v1alpha1.NVMePartition) { p.Spec.TargetBackend = v1alpha1.BackendSPDK },
+			condition: v1alpha1.ConditionProvisioned, want: "False/BackendUnsupported", mentions: `"spdk"`, state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"a backend that nobody knows": {
+			arrange:   func(_ *world, p *v1alpha1.NVMePartition) { p.Spec.TargetBackend = "vhost" },
+			condition: v1alpha1.ConditionProvisioned, want: "False/BackendUnsupported", mentions: `"vhost"`, state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"more than the drive has": {
+			arrange:   func(_ *world, p *v1alpha1.NVMePartition) { p.Spec.Size = 2 * driveSize },
+			condition: v1alpha1.ConditionProvisioned, want: "False/NoSpace", mentions: "wanted", state: v1alpha1.PartitionFailed, terminal: true,
+		},
+		"no address for the transport": {
+			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.node.SetPortals() },
+			condition: v1alpha1.ConditionExported, want: "False/NoPortal", mentions: "tcp", state: v1alpha1.PartitionCreating,
+			repair: func(w *world) {
+				w.node.SetPortals(inventory.Portal{Fabric: inventory.FabricTCP, Address: addr("10.0.0.9"), NUMANode: -1})
+			},
+		},
+		"an address that another program listens on": {
+			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
+				w.node.Kernel.Occupy(nvmeof.Listener{Transport: nvmeof.TCP, Address: addr("10.0.0.1"), Port: 4420})
+			},
+			condition: v1alpha1.ConditionExported, want: "False/ExportFailed", mentions: "address in use", state: v1alpha1.PartitionCreating,
+		},
+		"a slice that the node has mounted": {
+			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.node.Use(w.node.Drive.Inventory().Name+"p1", "at /mnt") },
+			condition: v1alpha1.ConditionExported, want: "False/ExportFailed", mentions: "/mnt", state: v1alpha1.PartitionCreating,
+			repair: func(w *world) { w.node.Use(w.node.Drive.Inventory().Name+"p1", "") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := w.node.Dump()
+			p := w.node.Partition("pvc-1", sliceSize)
+			c.arrange(w, p)
+			w.create(p)
+			a := w.boot()
+			err := a.settle()
+			if got := errors.Is(err, reconcile.TerminalError(nil)); got != c.terminal {
+				t.Errorf("terminal = %v (%v), want %v", got, err, c.terminal)
+			}
+			w.reload(p)
+			if got := condition(p.Status.Conditions, c.condition); got != c.want {
+				t.Errorf("%s = %s, want %s", c.condition, got, c.want)
+			}
+			if m := message(p.Status.Conditions, c.condition); !strings.Contains(m, c.mentions) {
+				t.Errorf("message %q does not mention %q", m, c.mentions)
+			}
+			if p.Status.State != c.state {
+				t.Errorf("state = %s, want %s", p.Status.State, c.state)
+			}
+			if c.condition != v1alpha1.ConditionExported {
+				if diff := cmp.Diff(before, w.node.Dump()); diff != "" {
+					t.Errorf("the node was touched (-before +after):\n%s", diff)
+				}
+			}
+			if got := a.written(func() { _ = a.settle() }); len(got) != 0 {
+				t.Errorf("a refusal that lasts was written again: %v", got)
+			}
+			if c.repair != nil {
+				c.repair(w)
+				a.mustSettle()
+				if w.reload(p); p.Status.State != v1alpha1.PartitionExported {
+					t.Errorf("state after the repair = %s", p.Status.State)
+				}
+			}
+			w.reload(p)
+			w.delete(p)
+			if err := a.settle(); err != nil {
+				t.Errorf("deletion: %v", err)
+			}
+			if w.reload(p) {
+				t.Errorf("deletion is stuck: %s", message(p.Status.Conditions, v1alpha1.ConditionExported))
+			}
+		})
+	}
+}
+
+// Fault RR1: a slice that was there is never made anew.
+func TestALostSliceIsDataLossAndStaysSo(t *testing.T) {
+	w := newWorld(t)
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	w.boot().mustSettle()
+	w.node.Drive.SetGPT(identity.DiskGUID(serial), 2048, nil)
+	w.node.Reboot()
+	a := w.boot()
+	if err := a.settle(); !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("error = %v, want a terminal one", err)
+	}
+	w.reload(p)
+	if got := condition(p.Status.Conditions, v1alpha1.ConditionProvisioned); got != "False/DataLoss" {
+		t.Errorf("Provisioned = %s, want False/DataLoss", got)
+	}
+	if got := condition(p.Status.Conditions, v1alpha1.ConditionExported); got != "False/ExportFailed" {
+		t.Errorf("Exported = %s, want it withdrawn", got)
+	}
+	if p.Status.State != v1alpha1.PartitionFailed || len(w.node.Slices()) != 0 || len(w.node.Exports(t)) != 0 {
+		t.Errorf("state %s, slices %v, exports %v: want nothing made anew", p.Status.State, w.node.Slices(), w.node.Exports(t))
+	}
+}
+
+func TestAfterARebootTheSameExportIsRebuiltWithoutAWrite(t *testing.T) {
+	w := newWorld(t)
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	w.create(w.node.Attachment(p, consumer))
+	w.boot().mustSettle()
+	want, _ := w.state(p)
+	w.node.Reboot()
+	if _, ok := w.state(p); ok {
+		t.Fatal("the reboot kept the export")
+	}
+	a := w.boot()
+	if got := a.written(a.mustSettle); len(got) != 0 {
+		t.Errorf("writes = %v, want none: nothing changed", got)
+	}
+	if got, _ := w.state(p); !cmp.Equal(want, got) {
+		t.Errorf("export (-before +after):\n%s", cmp.Diff(want, got))
+	}
+}
+
+// Faults AG1 and AG4: each broken part is found by the bulk check, repaired, or
+// the export is not vouched for any more.
+func TestBrokenExportsAreFoundAndRepaired(t *testing.T) {
+	for name, spoil := range map[string]func(*world, string) error{
+		"namespace disabled": func(w *world, dir string) error {
+			return w.node.Kernel.WriteFile(dir+"/namespaces/1/enable", []byte("0"))
+		},
+		"any host allowed": func(w *world, dir string) error {
+			if err := w.node.Kernel.Remove(dir + "/allowed_hosts/" + identity.HostNQN(consumer)); err != nil {
+				return err
+			}
+			return w.node.Kernel.WriteFile(dir+"/attr_allow_any_host", []byte("1"))
+		},
+		"host taken off": func(w *world, dir string) error {
+			return w.node.Kernel.Remove(dir + "/allowed_hosts/" + identity.HostNQN(consumer))
+		},
+		"stranger admitted": func(w *world, dir string) error {
+			host := "hosts/nqn.2014-08.org.example:stranger"
+			if err := w.node.Kernel.Mkdir(host); err != nil {
+				return err
+			}
+			return w.node.Kernel.Symlink(host, dir+"/allowed_hosts/nqn.2014-08.org.example:stranger")
+		},
+		"address moved": func(w *world, _ string) error {
+			w.node.SetPortals(inventory.Portal{Fabric: inventory.FabricTCP, Address: addr("10.0.0.7"), NUMANode: -1})
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.node.Partition("pvc-1", sliceSize)
+			w.create(p)
+			w.create(w.node.Attachment(p, consumer))
+			a := w.boot()
+			a.mustSettle()
+			w.reload(p)
+			check := volume.NewVerifier(a.Exporter, a.Locator)
+			verify := func() volume.Verification {
+				v, err := check.Verify(t.Context(), []v1alpha1.NVMePartition{*p})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			w.node.Kernel.Trace()
+			if v := verify(); len(v.Broken) != 0 || len(w.node.Kernel.Trace()) != 0 {
+				t.Fatalf("before anything broke: %v", v.Broken)
+			}
+			if err := spoil(w, "subsystems/"+volumetest.NQN(p)); err != nil {
+				t.Fatal(err)
+			}
+			if v := verify(); len(v.Broken[p.UID]) == 0 {
+				t.Fatal("the check found nothing")
+			}
+			a.mustSettle()
+			if v := verify(); len(v.Broken) != 0 {
+				t.Errorf("after the repair: %v", v.Broken)
+			}
+			s, _ := w.state(p)
+			if diff := cmp.Diff([]string{identity.HostNQN(consumer)}, s.AllowedHosts); diff != "" || s.AllowAnyHost {
+				t.Errorf("hosts (-want +got, any %v):\n%s", s.AllowAnyHost, diff)
+			}
+		})
+	}
+}
+
+func TestExportedIsWithdrawnWhileTheTargetRefusesAndComesBack(t *testing.T) {
+	w := newWorld(t)
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	a := w.boot()
+	a.mustSettle()
+	if err := w.node.Kernel.WriteFile("subsystems/"+volumetest.NQN(p)+"/namespaces/1/enable", []byte("0")); err != nil {
+		t.Fatal(err)
+	}
+	w.node.Kernel.FailAt(1, errors.New("input/output error"))
+	if _, err := a.reconcilePartition(p); err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("error = %v, want one that is tried again", err)
+	}
+	w.reload(p)
+	if got := condition(p.Status.Conditions, v1alpha1.ConditionExported); got != "False/ExportFailed" {
+		t.Errorf("Exported = %s while the namespace is off", got)
+	}
+	a.mustSettle()
+	w.reload(p)
+	if got := condition(p.Status.Conditions, v1alpha1.ConditionExported); got != "True/Exported" {
+		t.Errorf("Exported = %s after the repair", got)
+	}
+}
+
+// Fault RR5: what the agent did not make it does not touch.
+func TestStrangersOnTheTargetAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.node.Kernel.AddDevice("/dev/sdz")
+	orphan := volumetest.NQN(w.node.Partition("gone", sliceSize))
+	stranger := makeStrangers(w, orphan, "nqn.2014-08.org.example:mine")
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	a := w.boot()
+	a.mustSettle()
+	w.reload(p)
+	found, err := volume.NewVerifier(a.Exporter, a.Locator).Verify(t.Context(), []v1alpha1.NVMePartition{*p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{orphan}, found.Strangers); diff != "" {
+		t.Errorf("strangers (-want +got):\n%s", diff)
+	}
+	w.delete(p)
+	a.mustSettle()
+	if diff := cmp.Diff(stranger, w.node.Dump()); diff != "" {
+		t.Errorf("node (-before +after):\n%s", diff)
+	}
+}
+
+// makeStrangers makes subsystems that no object speaks of, and returns the node then.
+func makeStrangers(w *world, nqns ...string) []string {
+	w.t.Helper()
+	for i, nqn := range nqns {
+		uuid := nvmeof.DeriveUUID(nqn)
+		path := []string{"/dev/sdy", "/dev/sdz"}[i]
+		w.node.Kernel.AddDevice(path)
+		_, err := w.node.Boot(w.t, nil).Target.Ensure(w.t.Context(), nvmeof.Subsystem{
+			NQN: nqn, Serial: nvmeof.DeriveSerial(nqn),
+			Namespaces: []nvmeof.Namespace{{NSID: 1, DevicePath: path, UUID: uuid, NGUID: uuid.NGUID()}},
+			Listeners:  []nvmeof.Listener{{Transport: nvmeof.TCP, Address: addr("10.0.0.1"), Port: 4420}},
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return w.node.Dump()
+}

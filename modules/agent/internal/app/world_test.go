@@ -1,0 +1,219 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/distort-io/distort/modules/agent/internal/access"
+	"github.com/distort-io/distort/modules/agent/internal/partition"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/kernel"
+)
+
+const (
+	mib       = 1 << 20
+	driveSize = 1 << 30
+	sliceSize = 64 * mib
+	nodeName  = "storage-0"
+	serial    = "S3R1AL"
+	consumer  = "consumer-0"
+)
+
+// world is a storage node and an API server, both of which outlive the agents.
+type world struct {
+	t    *testing.T
+	node *volumetest.Node
+	api  client.Client
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	node := volumetest.NewNode(nodeName, serial, driveSize)
+	api := fake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}).
+		WithIndex(&v1alpha1.NVMeVolumeAttachment{}, "spec.volumeRef.uid", volume.VolumeOfAttachment).
+		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", partition.DriveOfPartition).
+		WithObjects(append(objects, node.Device())...).
+		Build()
+	return &world{t: t, node: node, api: api}
+}
+
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.api.Create(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) delete(o client.Object) {
+	w.t.Helper()
+	if err := w.api.Delete(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reload reads the object again; false when it is gone.
+func (w *world) reload(o client.Object) bool {
+	w.t.Helper()
+	err := w.api.Get(w.t.Context(), client.ObjectKeyFromObject(o), o)
+	if client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// setStatus changes an object's status as somebody else would.
+func setStatus[T client.Object](w *world, o T, change func(T)) {
+	w.t.Helper()
+	w.reload(o)
+	before := o.DeepCopyObject().(client.Object)
+	change(o)
+	if err := w.api.Status().Patch(w.t.Context(), o, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// agent is one life of the agent, whose queue the test runs.
+type agent struct {
+	*volumetest.Process
+	world      *world
+	gate       *partition.Gate
+	partitions *partition.Reconciler
+	access     *access.Reconciler
+}
+
+func (w *world) boot() *agent {
+	w.t.Helper()
+	p := w.node.Boot(w.t, w.api)
+	recorder := events.NewFakeRecorder(1000)
+	gate := partition.NewGate()
+	return &agent{
+		Process: p, world: w, gate: gate,
+		partitions: &partition.Reconciler{
+			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locator: p.Locator, Exporter: p.Exporter,
+			Started: gate, Delay: noDelay,
+		},
+		access: &access.Reconciler{Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: p.Locator, Exporter: p.Exporter, Delay: noDelay},
+	}
+}
+
+// reconcilePartition runs one pass over a partition.
+func (a *agent) reconcilePartition(p *v1alpha1.NVMePartition) (reconcile.Result, error) {
+	return a.partitions.Reconcile(context.Background(), requestOf(p))
+}
+
+// reconcileAttachment runs one pass over an attachment.
+func (a *agent) reconcileAttachment(at *v1alpha1.NVMeVolumeAttachment) (reconcile.Result, error) {
+	return a.access.Reconcile(context.Background(), requestOf(at))
+}
+
+// settle runs passes over all objects, as often as their changes would wake the
+// agent, until nothing is written any more. It returns the errors of the last
+// round. A dead agent does nothing.
+func (a *agent) settle() error {
+	a.world.t.Helper()
+	for range 8 {
+		before := a.Writes()
+		var errs []error
+		var partitions v1alpha1.NVMePartitionList
+		var attachments v1alpha1.NVMeVolumeAttachmentList
+		for _, list := range []client.ObjectList{&partitions, &attachments} {
+			if err := a.world.api.List(context.Background(), list); err != nil {
+				a.world.t.Fatal(err)
+			}
+		}
+		for i := range partitions.Items {
+			_, err := a.reconcilePartition(&partitions.Items[i])
+			errs = append(errs, err)
+		}
+		for i := range attachments.Items {
+			_, err := a.reconcileAttachment(&attachments.Items[i])
+			errs = append(errs, err)
+		}
+		if a.Dead() || maps.Equal(before, a.Writes()) && errors.Join(errs...) == nil {
+			return nil
+		}
+		if maps.Equal(before, a.Writes()) {
+			return errors.Join(errs...)
+		}
+	}
+	return errors.New("the agent writes for ever")
+}
+
+// mustSettle is settle without an error.
+func (a *agent) mustSettle() {
+	a.world.t.Helper()
+	if err := a.settle(); err != nil {
+		a.world.t.Fatal(err)
+	}
+}
+
+// written returns what do made the agent write.
+func (a *agent) written(do func()) map[string]int {
+	before := a.Writes()
+	do()
+	out := map[string]int{}
+	for what, n := range a.Writes() {
+		if d := n - before[what]; d != 0 {
+			out[what] = d
+		}
+	}
+	return out
+}
+
+// state is the partition's subsystem, by a reader of its own.
+func (w *world) state(p *v1alpha1.NVMePartition) (nvmeof.State, bool) {
+	w.t.Helper()
+	s, err := kernel.New(w.node.Kernel).Inspect(w.t.Context(), volumetest.NQN(p))
+	if err != nil && !errors.Is(err, nvmeof.ErrNotFound) {
+		w.t.Fatal(err)
+	}
+	return s, err == nil
+}
+
+// admits tells whether the target admits the host of the attachment.
+func (w *world) admits(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) bool {
+	w.t.Helper()
+	s, ok := w.state(p)
+	return ok && (s.AllowAnyHost || slices.Contains(s.AllowedHosts, a.Spec.HostNQN))
+}
+
+func condition(conditions []metav1.Condition, kind string) string {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return "absent"
+	}
+	return string(c.Status) + "/" + c.Reason
+}
+
+func message(conditions []metav1.Condition, kind string) string {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func requestOf(o client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+}

@@ -1,0 +1,161 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/nvmeof"
+)
+
+// model is what initiators read as the model number of every volume.
+const model = "DISTORT"
+
+// Kernel exports through the kernel's nvmet.
+type Kernel struct {
+	target nvmeof.Target
+}
+
+var _ Backend = (*Kernel)(nil)
+
+// NewKernel returns the backend over this target.
+func NewKernel(target nvmeof.Target) *Kernel { return &Kernel{target: target} }
+
+// Name implements Backend.
+func (*Kernel) Name() v1alpha1.TargetBackend { return v1alpha1.BackendKernel }
+
+// Ensure implements Backend.
+func (k *Kernel) Ensure(ctx context.Context, v Volume) (Result, error) {
+	want, err := subsystem(v)
+	if err != nil {
+		return Result{}, err
+	}
+	report, err := k.target.Ensure(ctx, want)
+	if errors.Is(err, nvmeof.ErrInvalid) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return result(report), err
+}
+
+func result(report nvmeof.Report) Result {
+	r := Result{Created: report.Created}
+	for _, c := range report.Changes {
+		r.Changes = append(r.Changes, c.String())
+	}
+	return r
+}
+
+// Remove implements Backend.
+func (k *Kernel) Remove(ctx context.Context, volume types.UID) error {
+	_, err := k.target.Remove(ctx, nqn(volume))
+	return err
+}
+
+// Revoke implements Backend.
+func (k *Kernel) Revoke(ctx context.Context, volume types.UID, hostNQN string) (Evidence, error) {
+	e, err := k.target.Revoke(ctx, nqn(volume), hostNQN)
+	if err != nil {
+		return Evidence{}, err
+	}
+	if !e.Complete() {
+		return Evidence{}, fmt.Errorf("no proof: %s", e)
+	}
+	return Evidence{Observed: e.String(), Source: "configfs", At: e.CompletedAt}, nil
+}
+
+// Observe implements Backend.
+func (k *Kernel) Observe(ctx context.Context) (Observation, error) {
+	states, err := k.target.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the kernel's subsystems: %w", err)
+	}
+	o := kernelObservation{}
+	for _, s := range states {
+		o[s.NQN] = s
+	}
+	return o, nil
+}
+
+// kernelObservation is all subsystems by NQN.
+type kernelObservation map[string]nvmeof.State
+
+func (o kernelObservation) Differences(v Volume) ([]string, error) {
+	want, err := subsystem(v)
+	if err != nil {
+		return nil, err
+	}
+	state, exists := o[want.NQN]
+	if !exists {
+		return []string{"there is no subsystem " + want.NQN}, nil
+	}
+	var out []string
+	for _, d := range nvmeof.Diff(want, state) {
+		out = append(out, d.String())
+	}
+	return out, nil
+}
+
+func (o kernelObservation) Strangers(volumes []types.UID) []string {
+	known := map[string]bool{}
+	for _, v := range volumes {
+		known[nqn(v)] = true
+	}
+	var out []string
+	for name := range o {
+		if _, ours := identity.ExternalIDOfNQN(name); ours && !known[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func nqn(volume types.UID) string {
+	return identity.VolumeNQN(identity.ExternalID(string(volume)))
+}
+
+// subsystem derives the whole subsystem. Nothing in it depends on what the target
+// holds now.
+func subsystem(v Volume) (nvmeof.Subsystem, error) {
+	uid := string(v.UID)
+	uuid, err := nvmeof.ParseUUID(identity.NamespaceUUID(uid))
+	if err != nil {
+		return nvmeof.Subsystem{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	nguid, err := nvmeof.ParseNGUID(strings.ReplaceAll(identity.NamespaceNGUID(uid), "-", ""))
+	if err != nil {
+		return nvmeof.Subsystem{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	listeners, err := listeners(v.Portals)
+	if err != nil {
+		return nvmeof.Subsystem{}, err
+	}
+	return nvmeof.Subsystem{
+		NQN:          nqn(v.UID),
+		Serial:       identity.SubsystemSerial(uid),
+		Model:        model,
+		Namespaces:   []nvmeof.Namespace{{NSID: identity.NSID, DevicePath: v.DevicePath, UUID: uuid, NGUID: nguid}},
+		AllowedHosts: v.Hosts,
+		Listeners:    listeners,
+	}, nil
+}
+
+func listeners(portals []v1alpha1.Portal) ([]nvmeof.Listener, error) {
+	var out []nvmeof.Listener
+	for _, p := range portals {
+		addr, err := netip.ParseAddr(p.Address)
+		if err != nil {
+			return nil, fmt.Errorf("%w: portal address: %w", ErrInvalid, err)
+		}
+		if p.Port < 1 || p.Port > 65535 {
+			return nil, fmt.Errorf("%w: portal %s has port %d; it must be from 1 to 65535", ErrInvalid, p.Address, p.Port)
+		}
+		out = append(out, nvmeof.Listener{Transport: nvmeof.Transport(p.Transport), Address: addr, Port: uint16(p.Port)})
+	}
+	return out, nil
+}

@@ -1,0 +1,126 @@
+package partition
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/distort-io/distort/modules/agent/internal/backoff"
+	"github.com/distort-io/distort/modules/agent/internal/jitter"
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// partitionsByDrive is the cache index of partitions by the serial number of
+// their drive.
+const partitionsByDrive = "spec.parentDeviceSerialNumber"
+
+// concurrency is how many partitions are worked on at once. Changes of one drive
+// queue up behind its lock, and a deletion may hold that for minutes.
+const concurrency = 16
+
+// IndexPartitions adds the index that the reconciler needs.
+func IndexPartitions(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &v1alpha1.NVMePartition{}, partitionsByDrive, DriveOfPartition)
+}
+
+// DriveOfPartition is the index function of IndexPartitions.
+func DriveOfPartition(o client.Object) []string {
+	return []string{o.(*v1alpha1.NVMePartition).Spec.ParentDeviceSerialNumber}
+}
+
+// SetupWithManager registers the reconciler and its periodic check.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *Check) error {
+	if r.Delay == nil {
+		r.Delay = jitter.HalfToFull(checkPeriod)
+	}
+	if err := r.validate(); err != nil {
+		return err
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("partition").
+		// Our own status patches do not wake us; a deletion raises the generation.
+		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NVMeDevice{}, handler.EnqueueRequestsFromMapFunc(r.ofDevice), builder.WithPredicates(deviceChanged())).
+		// An attachment that goes lets a deletion proceed; one that went without its
+		// finalizer is taken off the target.
+		Watches(&v1alpha1.NVMeVolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(ofAttachment), builder.WithPredicates(onlyDeletes())).
+		WatchesRawSource(source.Channel(check.broken, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: backoff.New()}).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(check); err != nil {
+		return err
+	}
+	return mgr.Add(r.Started.watch(mgr.GetCache()))
+}
+
+// ofDevice wakes the partitions on a drive whose object changed, and lets their
+// slices be looked for anew.
+func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []reconcile.Request {
+	serial := o.(*v1alpha1.NVMeDevice).Spec.SerialNumber
+	r.Locator.Forget(serial)
+	var all v1alpha1.NVMePartitionList
+	if err := r.Client.List(ctx, &all, client.MatchingFields{partitionsByDrive: serial}); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, p := range all.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&p)})
+	}
+	return out
+}
+
+// deviceChanged lets through what a partition depends on: that the drive is
+// there, is usable, and whose it is.
+func deviceChanged() predicate.Predicate {
+	type view struct {
+		claim      *v1alpha1.ObjectReference
+		backend    v1alpha1.ActiveBackend
+		conditions map[string]string
+	}
+	look := func(d *v1alpha1.NVMeDevice) view {
+		v := view{claim: d.Status.ClaimRef, backend: d.Status.ActiveBackend, conditions: map[string]string{}}
+		for _, c := range d.Status.Conditions {
+			v.conditions[c.Type] = string(c.Status) + "/" + c.Reason
+		}
+		return v
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := look(e.ObjectOld.(*v1alpha1.NVMeDevice)), look(e.ObjectNew.(*v1alpha1.NVMeDevice))
+		return !equality.Semantic.DeepEqual(before.claim, after.claim) || before.backend != after.backend ||
+			!equality.Semantic.DeepEqual(before.conditions, after.conditions)
+	}}
+}
+
+func ofAttachment(_ context.Context, o client.Object) []reconcile.Request {
+	ref := o.(*v1alpha1.NVMeVolumeAttachment).Spec.VolumeRef
+	if ref.Kind != v1alpha1.KindNVMePartition {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
+}
+
+func onlyDeletes() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// deviceName is the name of the object of a drive of this node.
+func (r *Reconciler) deviceName(serial string) string { return identity.DeviceName(r.NodeName, serial) }

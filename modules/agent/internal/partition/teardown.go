@@ -1,0 +1,105 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// teardown undoes the phases in reverse: each step proves that its part is gone
+// before the next one begins, and the finalizer goes last. Its error is a
+// *failure; nil means that the object may go.
+func (r *Reconciler) teardown(ctx context.Context, s *scope) error {
+	if err := r.unattached(ctx, s); err != nil {
+		return err
+	}
+	if _, err := r.Backends.Get(s.partition.Spec.TargetBackend); errors.Is(err, export.ErrUnsupported) && !s.recorded() {
+		// Refused in phase backend, before anything was touched.
+		return nil
+	}
+	for _, p := range []phase{r.unexport, r.uncarve} {
+		if err := p(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stuck(remedy remedy, err error) *failure {
+	return &failure{v1alpha1.ConditionExported, v1alpha1.ReasonDeleting, remedy, err}
+}
+
+// unattached waits until no attachment is left, deleting ones included: as long
+// as one is there, its host may not be fenced.
+func (r *Reconciler) unattached(ctx context.Context, s *scope) error {
+	attachments, err := volume.Attachments(ctx, r.Client, s.partition.UID)
+	if err != nil {
+		return stuck(tryAgain, err)
+	}
+	if len(attachments) == 0 {
+		return nil
+	}
+	var names []string
+	for _, a := range attachments {
+		names = append(names, fmt.Sprintf("%s (node %s)", a.Name, a.Spec.NodeID))
+	}
+	return stuck(waitForEvent, fmt.Errorf("waits for attachments: %s", strings.Join(names, ", ")))
+}
+
+func (r *Reconciler) unexport(ctx context.Context, s *scope) error {
+	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
+	defer cancel()
+	if err := r.Exporter.Remove(ctx, s.partition); err != nil {
+		return stuck(tryAgain, fmt.Errorf("waits for the export to end: %w", err))
+	}
+	return nil
+}
+
+// uncarve deletes the slice by its recorded identity. Before one was recorded the
+// slice may exist all the same, made by an agent that died just after: it has the
+// identity that is derived from the object's UID.
+func (r *Reconciler) uncarve(ctx context.Context, s *scope) error {
+	ctx, cancel := context.WithTimeout(ctx, carveTimeout)
+	defer cancel()
+	d, err := r.Locator.Drive(ctx, s.partition.Spec.ParentDeviceSerialNumber)
+	if err != nil {
+		return stuck(waitForHost, fmt.Errorf("waits for the drive, to delete the slice: %w", err))
+	}
+	err = r.Locator.Delete(ctx, s.partition, d)
+	if errors.Is(err, carve.ErrForeign) && !s.recorded() {
+		// The drive was refused, so nothing was carved on it.
+		return nil
+	}
+	if err != nil {
+		return stuck(tryAgain, fmt.Errorf("waits for the slice to be deleted: %w", err))
+	}
+	return nil
+}
+
+// release gives the drive back if this was the last partition on it, and drops
+// the finalizer. Both happen under one lock: of two partitions that go at once,
+// the second one finds that the first has gone.
+func (r *Reconciler) release(ctx context.Context, p *v1alpha1.NVMePartition) error {
+	r.locking.Lock()
+	defer r.locking.Unlock()
+	if err := r.unlockDrive(ctx, p); err != nil {
+		return err
+	}
+	changed := p.DeepCopy()
+	controllerutil.RemoveFinalizer(changed, v1alpha1.SliceFinalizer)
+	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(p, client.MergeFromWithOptimisticLock{}))
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("drop finalizer of NVMePartition %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	r.written.Note(p, changed)
+	return nil
+}

@@ -1,0 +1,134 @@
+// Package report publishes what a storage node has: an NVMeDevice for each local
+// drive, the node's RDMAStorageNode, and the Lease that says the agent is alive.
+//
+// It looks at the hardware from time to time and when the kernel reports a
+// change, and writes only what is different (design.md §9). What an incomplete
+// scan does not see is not taken for absent: such a drive becomes Unknown.
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/distort-io/distort/modules/agent/internal/inventory"
+	"github.com/distort-io/distort/modules/agent/internal/jitter"
+	"github.com/distort-io/distort/modules/agent/internal/media"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Times of the reporter. A scan is due between half of ScanPeriod and all of it;
+// status is written at least once in StatusPeriod (design.md §9).
+const (
+	ScanPeriod   = time.Minute
+	StatusPeriod = 5 * time.Minute
+	// mediaPeriod is how often a drive of ours is probed for damage; one that is not
+	// ours yet is probed with every scan, but not more often than mediaPause.
+	mediaPeriod = 5 * time.Minute
+	mediaPause  = 20 * time.Second
+	// scanTimeout bounds one scan and its probes.
+	scanTimeout = time.Minute
+)
+
+// Inventory is the hardware of this node (inventory.Reader).
+type Inventory interface {
+	Scan(ctx context.Context) inventory.Scan
+	Portals(ctx context.Context) inventory.PortalScan
+	Uses(device string) ([]inventory.Use, error)
+}
+
+// Prober says what is on a drive (media.Prober).
+type Prober interface {
+	Probe(ctx context.Context, d inventory.Drive) media.Finding
+}
+
+// Config is what a Reporter needs. All fields but Delay and Now are required.
+type Config struct {
+	// Client reads from a cache that holds this node's objects, and writes.
+	Client   client.Client
+	NodeName string
+	Hardware Inventory
+	Media    Prober
+	// Ready tells whether every target of the node was looked at since the agent
+	// started (partition.Gate).
+	Ready func() bool
+	// TCPPort and RDMAPort are where the node's targets listen.
+	TCPPort, RDMAPort int32
+	// Delay is the time to the next scan; nil means half to all of ScanPeriod.
+	Delay func() time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Reporter is a reconciler with a single request: this node.
+type Reporter struct {
+	Config
+	probes map[string]probe // by serial number
+}
+
+// New returns a Reporter.
+func New(c Config) (*Reporter, error) {
+	if c.Client == nil || c.NodeName == "" || c.Hardware == nil || c.Media == nil || c.Ready == nil {
+		return nil, errors.New("reporter: client, node name, hardware, media and ready must all be set")
+	}
+	if c.TCPPort < 1 || c.TCPPort > 65535 || c.RDMAPort < 1 || c.RDMAPort > 65535 || c.TCPPort == c.RDMAPort {
+		return nil, fmt.Errorf("reporter: TCP port %d and RDMA port %d must differ and lie in 1 to 65535", c.TCPPort, c.RDMAPort)
+	}
+	if c.Delay == nil {
+		c.Delay = jitter.HalfToFull(ScanPeriod)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Reporter{Config: c, probes: map[string]probe{}}, nil
+}
+
+// request is the only one there is.
+func (r *Reporter) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: r.NodeName}}
+}
+
+// Reconcile looks at the node and writes what changed.
+func (r *Reporter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req != r.request() {
+		return reconcile.Result{}, nil
+	}
+	scanCtx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
+	scan := r.Hardware.Scan(scanCtx)
+	portals := r.Hardware.Portals(scanCtx)
+	err := errors.Join(r.reportDrives(ctx, scanCtx, scan), r.reportNode(ctx, scan, portals))
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		// The cache does not show yet what was written; it will.
+		log.FromContext(ctx).V(1).Info("inventory changed while it was written", "reason", err.Error())
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: r.Delay()}, nil
+}
+
+// ownDevices returns the objects of this node's drives, by serial number.
+func (r *Reporter) ownDevices(ctx context.Context) (map[string]*v1alpha1.NVMeDevice, error) {
+	var all v1alpha1.NVMeDeviceList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list NVMeDevices: %w", err)
+	}
+	out := map[string]*v1alpha1.NVMeDevice{}
+	for i := range all.Items {
+		if d := &all.Items[i]; d.Spec.NodeName == r.NodeName {
+			out[d.Spec.SerialNumber] = d
+		}
+	}
+	return out, nil
+}
+
+var _ reconcile.Reconciler = (*Reporter)(nil)

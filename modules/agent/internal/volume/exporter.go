@@ -1,0 +1,181 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/volumelock"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Errors of Exporter, besides those of package export.
+var (
+	// ErrNoPortal: the node has no usable address for the transport now.
+	ErrNoPortal = errors.New("node has no portal")
+	// ErrSliceInUse: the node itself uses the slice.
+	ErrSliceInUse = errors.New("slice is in use on this node")
+	// ErrGone: the partition is being deleted, or its object is gone. Its export
+	// must not be made again.
+	ErrGone = errors.New("volume is being deleted")
+)
+
+// Portals answers where targets of this node can listen now.
+type Portals interface {
+	// On returns the node's addresses for the transport, in a stable order.
+	On(ctx context.Context, t v1alpha1.Transport) ([]v1alpha1.Portal, error)
+}
+
+// Exporter changes the exports of this node. It is safe for concurrent use.
+type Exporter struct {
+	cache    client.Reader
+	backends export.Backends
+	portals  Portals
+	drives   Drives
+	locks    volumelock.Locks
+
+	mu sync.Mutex
+	// good is what the last Ensure that succeeded was given; the periodic check
+	// compares with it.
+	good map[types.UID]export.Volume
+}
+
+// NewExporter returns an Exporter. The cache has the index of IndexAttachments.
+func NewExporter(cache client.Reader, backends export.Backends, portals Portals, drives Drives) *Exporter {
+	return &Exporter{cache: cache, backends: backends, portals: portals, drives: drives, good: map[types.UID]export.Volume{}}
+}
+
+// Outcome is what Ensure did and what is exported now.
+type Outcome struct {
+	export.Result
+	export.Volume
+}
+
+// Ensure makes the export of the partition exactly as its object, its live
+// attachments and this node's addresses say. All of these are read under the
+// volume's lock, from the same cache that told the caller: what a caller has seen
+// deleted is deleted here too.
+func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, devicePath string) (Outcome, error) {
+	backend, err := e.backends.Get(p.Spec.TargetBackend)
+	if err != nil {
+		return Outcome{}, err
+	}
+	unlock, err := e.locks.Lock(ctx, p.UID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer unlock()
+	v, err := e.desired(ctx, p, devicePath, e.portals)
+	if err != nil {
+		return Outcome{}, err
+	}
+	uses, err := e.drives.Uses(filepath.Base(devicePath))
+	if err != nil {
+		return Outcome{}, fmt.Errorf("look for other users of %s: %w", devicePath, err)
+	}
+	if len(uses) > 0 {
+		// nvmet would export it all the same (design.md §6).
+		return Outcome{}, fmt.Errorf("%w: %s", ErrSliceInUse, uses[0])
+	}
+	result, err := backend.Ensure(ctx, v)
+	if err != nil {
+		e.set(p.UID, nil)
+		return Outcome{}, err
+	}
+	e.set(p.UID, &v)
+	return Outcome{Result: result, Volume: v}, nil
+}
+
+// desired reads what the export has to be.
+func (e *Exporter) desired(ctx context.Context, p *v1alpha1.NVMePartition, devicePath string, at Portals) (export.Volume, error) {
+	var now v1alpha1.NVMePartition
+	switch err := e.cache.Get(ctx, client.ObjectKeyFromObject(p), &now); {
+	case apierrors.IsNotFound(err):
+		return export.Volume{}, fmt.Errorf("%w: %s/%s", ErrGone, p.Namespace, p.Name)
+	case err != nil:
+		return export.Volume{}, fmt.Errorf("read NVMePartition %s/%s: %w", p.Namespace, p.Name, err)
+	case now.UID != p.UID || !now.DeletionTimestamp.IsZero():
+		return export.Volume{}, fmt.Errorf("%w: %s/%s", ErrGone, p.Namespace, p.Name)
+	}
+	attachments, err := Attachments(ctx, e.cache, p.UID)
+	if err != nil {
+		return export.Volume{}, err
+	}
+	portals, err := at.On(ctx, p.Spec.Transport)
+	if err != nil {
+		return export.Volume{}, err
+	}
+	if len(portals) == 0 {
+		// An export that exists keeps its listeners: they serve whoever still reaches
+		// them, and the address may come back.
+		return export.Volume{}, fmt.Errorf("%w for transport %s", ErrNoPortal, p.Spec.Transport)
+	}
+	return export.Volume{UID: p.UID, DevicePath: devicePath, Portals: portals, Hosts: Hosts(p, attachments)}, nil
+}
+
+// Remove takes the export of the partition away.
+func (e *Exporter) Remove(ctx context.Context, p *v1alpha1.NVMePartition) error {
+	backend, err := e.backends.Get(p.Spec.TargetBackend)
+	if err != nil {
+		return err
+	}
+	unlock, err := e.locks.Lock(ctx, p.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	e.set(p.UID, nil)
+	return backend.Remove(ctx, p.UID)
+}
+
+// Revoke fences the host from the volume. The backend is that of the volume's
+// object; it is empty when there is no such object any more, and then each
+// backend is asked.
+func (e *Exporter) Revoke(ctx context.Context, volume types.UID, name v1alpha1.TargetBackend, hostNQN string) ([]export.Evidence, error) {
+	backends := e.backends
+	if name != "" {
+		backend, err := e.backends.Get(name)
+		if err != nil {
+			return nil, err
+		}
+		backends = export.NewBackends(backend)
+	}
+	unlock, err := e.locks.Lock(ctx, volume)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var out []export.Evidence
+	for _, backend := range backends {
+		evidence, err := backend.Revoke(ctx, volume, hostNQN)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, evidence)
+	}
+	return out, nil
+}
+
+func (e *Exporter) set(volume types.UID, v *export.Volume) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if v == nil {
+		delete(e.good, volume)
+		return
+	}
+	e.good[volume] = *v
+}
+
+func (e *Exporter) last(volume types.UID) (export.Volume, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v, ok := e.good[volume]
+	return v, ok
+}

@@ -1,0 +1,84 @@
+package volumetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Namespace is where the objects of this package live.
+const Namespace = v1alpha1.DefaultNamespace
+
+// UID is a made-up UID in the form that the API server gives.
+func UID(name string) types.UID {
+	h := sha256.Sum256([]byte(name))
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16]))
+}
+
+// Claim is the claim of the node's drive.
+func Claim() v1alpha1.ObjectReference {
+	return v1alpha1.ObjectReference{Namespace: Namespace, Name: "claim", UID: UID("claim")}
+}
+
+// Device is the object of the node's drive, claimed.
+func (n *Node) Device() *v1alpha1.NVMeDevice {
+	claim := Claim()
+	return &v1alpha1.NVMeDevice{
+		ObjectMeta: metav1.ObjectMeta{Name: identity.DeviceName(n.Name, n.Serial)},
+		Spec: v1alpha1.NVMeDeviceSpec{
+			NodeName: n.Name, PCIAddress: "0000:00:04.0", SerialNumber: n.Serial, TotalCapacity: n.Drive.Inventory().SizeBytes,
+		},
+		Status: v1alpha1.NVMeDeviceStatus{State: v1alpha1.DeviceClaimed, ClaimRef: &claim},
+	}
+}
+
+// Partition is a partition of that size placed on the node, as distort-csi and
+// distort-manager leave it.
+func (n *Node) Partition(name string, size int64) *v1alpha1.NVMePartition {
+	claim := Claim()
+	return &v1alpha1.NVMePartition{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Name: name, UID: UID(name), Generation: 1, Finalizers: []string{v1alpha1.SliceFinalizer},
+		},
+		Spec: v1alpha1.NVMePartitionSpec{
+			Size: size, TargetBackend: v1alpha1.BackendKernel, VolumeManager: v1alpha1.VolumeManagerPartition, Transport: v1alpha1.TransportTCP,
+			AccessMode: v1alpha1.ReadWriteOnce, AccessType: v1alpha1.AccessMount, Filesystem: v1alpha1.Ext4,
+			RequestFingerprint: fmt.Sprintf("%x", sha256.Sum256([]byte(name))),
+			NodeName:           n.Name, ParentDeviceSerialNumber: n.Serial, ClaimRef: &claim,
+		},
+	}
+}
+
+// Attachment attaches the partition to a consumer node, as distort-csi does.
+func (n *Node) Attachment(p *v1alpha1.NVMePartition, consumer string) *v1alpha1.NVMeVolumeAttachment {
+	name := identity.AttachmentName(string(p.UID))
+	if p.Spec.AccessMode == v1alpha1.ReadWriteMany || p.Spec.AccessMode == v1alpha1.ReadOnlyMany {
+		name = identity.SharedAttachmentName(string(p.UID), consumer)
+	}
+	return &v1alpha1.NVMeVolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: name, Generation: 1, Finalizers: []string{v1alpha1.AccessFinalizer},
+		},
+		Spec: v1alpha1.NVMeVolumeAttachmentSpec{
+			VolumeRef:  v1alpha1.VolumeReference{Kind: v1alpha1.KindNVMePartition, Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			TargetNode: n.Name, NodeID: consumer, HostNQN: identity.HostNQN(consumer), AttachmentID: string(UID("attachment" + name + consumer)),
+		},
+	}
+}
+
+// Formatted is the record of a finished format.
+func Formatted(p *v1alpha1.NVMePartition) *v1alpha1.FilesystemStatus {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	return &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, UUID: identity.FilesystemUUID(string(p.UID)), FormatStartedAt: &at, FormattedAt: &at}
+}
+
+// NQN is the name of the partition's export.
+func NQN(p *v1alpha1.NVMePartition) string {
+	return identity.VolumeNQN(identity.ExternalID(string(p.UID)))
+}

@@ -1,0 +1,209 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/kernel"
+	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
+)
+
+// ErrDead is what every call of a killed process answers: it has no more effect
+// on anything.
+var ErrDead = errors.New("volumetest: the process is dead")
+
+// Process is one life of the agent on a node. When it is killed in the kernel, on
+// the drive or at the API server, it is dead for all three.
+type Process struct {
+	Client   client.Client
+	Backends export.Backends
+	Locator  *volume.Locator
+	Exporter *volume.Exporter
+	Manager  carve.VolumeManager
+	Target   nvmeof.Target
+
+	mu     sync.Mutex
+	dead   bool
+	writes map[string]int
+	total  int
+	killAt int
+	after  bool
+}
+
+// Boot starts an agent on the node, with this client as its API server and cache.
+func (n *Node) Boot(t testing.TB, c client.Client) *Process {
+	t.Helper()
+	p := &Process{writes: map[string]int{}}
+	p.Target = kernel.New(&configfs{FS: n.Kernel, process: p}, kernel.WithSettle(0))
+	p.Backends = export.NewBackends(export.NewKernel(p.Target))
+	p.Manager = &manager{VolumeManager: n.Drive.Manager(t), node: n, process: p}
+	p.Locator = volume.NewLocator(n, p.Manager)
+	if c != nil {
+		p.Client = &apiClient{Client: c, process: p}
+		p.Exporter = volume.NewExporter(p.Client, p.Backends, volume.NewHostPortals(n, 4420, 4421), n)
+	}
+	return p
+}
+
+// Revive ends what killed the last process of the node, so that another one can
+// start.
+func (n *Node) Revive() {
+	n.Kernel.Revive()
+	n.Drive.Runner().Revive()
+}
+
+// Kill ends the process now.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = true
+}
+
+// Dead tells whether the process was killed.
+func (p *Process) Dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// KillAtWrite kills the process at its n-th write to the API server from now (1 is
+// the next): before it, or after it but before the answer.
+func (p *Process) KillAtWrite(n int, after bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killAt, p.after = p.total+n, after
+}
+
+// Writes are the writes to the API server so far, by kind and subresource.
+func (p *Process) Writes() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.writes)
+}
+
+func (p *Process) alive() error {
+	if p.Dead() {
+		return ErrDead
+	}
+	return nil
+}
+
+// write counts a write and runs it.
+func (p *Process) write(what string, do func() error) error {
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return ErrDead
+	}
+	p.total++
+	p.writes[what]++
+	last, after := p.total == p.killAt, p.after
+	p.dead = p.dead || last
+	p.mu.Unlock()
+	if last && !after {
+		return ErrDead
+	}
+	if err := do(); err != nil || !last {
+		return err
+	}
+	return ErrDead
+}
+
+// apiClient is the process's connection to the API server.
+type apiClient struct {
+	client.Client
+	process *Process
+}
+
+func (c *apiClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if err := c.process.alive(); err != nil {
+		return err
+	}
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+func (c *apiClient) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	if err := c.process.alive(); err != nil {
+		return err
+	}
+	return c.Client.List(ctx, l, opts...)
+}
+
+func (c *apiClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.process.write(kindOf(o), func() error { return c.Client.Patch(ctx, o, patch, opts...) })
+}
+
+func (c *apiClient) Status() client.SubResourceWriter {
+	return &statusClient{SubResourceWriter: c.Client.Status(), process: c.process}
+}
+
+type statusClient struct {
+	client.SubResourceWriter
+	process *Process
+}
+
+func (c *statusClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	return c.process.write(kindOf(o)+"/status", func() error { return c.SubResourceWriter.Patch(ctx, o, patch, opts...) })
+}
+
+func kindOf(o client.Object) string {
+	// The type's name; objects from a cache have no TypeMeta.
+	name := fmt.Sprintf("%T", o)
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == '.' {
+			return name[i+1:]
+		}
+	}
+	return name
+}
+
+// configfs is the process's view of the kernel.
+type configfs struct {
+	kernel.FS
+	process *Process
+}
+
+func (f *configfs) do(op func() error) error {
+	if err := f.process.alive(); err != nil {
+		return err
+	}
+	err := op()
+	if errors.Is(err, nvmeoftest.ErrKilled) {
+		f.process.Kill()
+	}
+	return err
+}
+
+func (f *configfs) Mkdir(path string) error { return f.do(func() error { return f.FS.Mkdir(path) }) }
+func (f *configfs) Rmdir(path string) error { return f.do(func() error { return f.FS.Rmdir(path) }) }
+func (f *configfs) Remove(path string) error {
+	return f.do(func() error { return f.FS.Remove(path) })
+}
+func (f *configfs) WriteFile(path string, data []byte) error {
+	return f.do(func() error { return f.FS.WriteFile(path, data) })
+}
+func (f *configfs) Symlink(target, link string) error {
+	return f.do(func() error { return f.FS.Symlink(target, link) })
+}
+func (f *configfs) ReadDir(path string) (out []string, err error) {
+	err = f.do(func() error { out, err = f.FS.ReadDir(path); return err })
+	return out, err
+}
+func (f *configfs) ReadFile(path string) (out []byte, err error) {
+	err = f.do(func() error { out, err = f.FS.ReadFile(path); return err })
+	return out, err
+}
+func (f *configfs) Readlink(path string) (out string, err error) {
+	err = f.do(func() error { out, err = f.FS.Readlink(path); return err })
+	return out, err
+}

@@ -1,0 +1,76 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Main runs the program until ctx ends and returns its exit code.
+func Main(ctx context.Context, args []string, getenv func(string) string, stderr io.Writer) int {
+	var o Options
+	flags := pflag.NewFlagSet("distort-csi", pflag.ContinueOnError)
+	flags.SetOutput(stderr)
+	o.AddFlags(flags, getenv)
+	version := flags.Bool("version", false, "print the version and exit")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(stderr, err)
+		return 2
+	case *version:
+		fmt.Fprintln(stderr, "distort-csi", Version())
+		return 0
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "unexpected argument %q\n", flags.Arg(0))
+		return 2
+	}
+	log := logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-o.LogLevel)}))
+	// The libraries have one global logger each.
+	klog.SetLogger(log)
+	ctrllog.SetLogger(log)
+	if err := run(ctx, o, log); err != nil {
+		log.Error(err, "distort-csi ends")
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context, o Options, log logr.Logger) error {
+	if err := o.complete().Validate(); err != nil {
+		return fmt.Errorf("flags: %w", err)
+	}
+	config, err := restConfig(o.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("configuration of the Kubernetes client: %w", err)
+	}
+	return Run(ctx, o, config, LinuxHost(o, log), log)
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
+// Version is the version of the module that the program was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
+}

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/request"
+	"github.com/distort-io/distort/modules/csi/internal/rpc"
+)
+
+// Mode is which CSI services a process serves.
+type Mode string
+
+// Modes.
+const (
+	// ModeController serves Identity and Controller, beside the sidecars.
+	ModeController Mode = "controller"
+	// ModeNode serves Identity and Node, for kubelet.
+	ModeNode Mode = "node"
+	// ModeAll serves all three, for tests and single-node trials.
+	ModeAll Mode = "all"
+)
+
+func (m Mode) controller() bool { return m == ModeController || m == ModeAll }
+func (m Mode) node() bool       { return m == ModeNode || m == ModeAll }
+
+const defaultControllerSocket = "/run/distort/csi/csi.sock"
+
+// Options are the flags.
+type Options struct {
+	Mode                 Mode
+	Endpoint             string
+	NodeID               string
+	KubeletDir           string
+	RegistrationDir      string
+	Namespace            string
+	DefaultBackend       string
+	TopologyKey          string
+	NetworkDomain        string
+	DefaultNetworkDomain string
+	HealthAddress        string
+	MetricsAddress       string
+	Kubeconfig           string
+	LogLevel             int
+}
+
+// AddFlags declares the flags; getenv provides the defaults that Kubernetes'
+// downward API sets.
+func (o *Options) AddFlags(f *pflag.FlagSet, getenv func(string) string) {
+	or := func(value, fallback string) string {
+		if value == "" {
+			return fallback
+		}
+		return value
+	}
+	f.StringVar((*string)(&o.Mode), "mode", string(ModeAll), "which services to serve: controller, node or all")
+	f.StringVar(&o.Endpoint, "endpoint", "", "CSI socket as unix:///path, in a directory that is made or closed to others (0700); default unix://"+defaultControllerSocket+" for mode controller, unix://<kubelet-dir>/plugins/"+v1alpha1.DriverName+"/csi.sock else")
+	f.StringVar(&o.NodeID, "node-id", getenv("NODE_NAME"), "name of this Kubernetes node; default $NODE_NAME (modes node and all)")
+	f.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's root directory, mounted at the same path (modes node and all)")
+	f.StringVar(&o.RegistrationDir, "registration-dir", "", "kubelet's plugin registry directory; default <kubelet-dir>/plugins_registry, none to not register (modes node and all)")
+	f.StringVar(&o.Namespace, "namespace", or(getenv("POD_NAMESPACE"), v1alpha1.DefaultNamespace), "namespace of the volume objects; default $POD_NAMESPACE")
+	f.StringVar(&o.DefaultBackend, "default-backend", string(v1alpha1.BackendKernel), "target-backend of a StorageClass that names none")
+	f.StringVar(&o.TopologyKey, "topology-key", v1alpha1.TopologyKey, "node label and CSI topology segment that hold a node's network domain")
+	f.StringVar(&o.NetworkDomain, "network-domain", "", "this node's network domain; default the value of its label (modes node and all)")
+	f.StringVar(&o.DefaultNetworkDomain, "default-network-domain", v1alpha1.DefaultNetworkDomain, "network domain of storage nodes that no StorageNode describes (modes controller and all)")
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, 0 for none")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address of /metrics, 0 for none")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "path of a kubeconfig; default the pod's service account")
+	f.IntVar(&o.LogLevel, "v", 0, "log level; 1 also logs probes")
+}
+
+// none switches an optional directory or address off.
+const none = "none"
+
+// complete fills in what depends on other flags.
+func (o Options) complete() Options {
+	if o.RegistrationDir == "" {
+		o.RegistrationDir = filepath.Join(o.KubeletDir, "plugins_registry")
+	}
+	if o.Endpoint == "" {
+		o.Endpoint = "unix://" + defaultControllerSocket
+		if o.Mode.node() {
+			o.Endpoint = "unix://" + filepath.Join(o.pluginDir(), "csi.sock")
+		}
+	}
+	return o
+}
+
+// pluginDir is where kubelet lets a driver keep its files.
+func (o Options) pluginDir() string {
+	return filepath.Join(o.KubeletDir, "plugins", v1alpha1.DriverName)
+}
+
+// Validate says everything that is wrong, by flag.
+func (o Options) Validate() error {
+	var errs []error
+	wrong := func(flag, value, rule string) {
+		errs = append(errs, fmt.Errorf("--%s %q: %s", flag, value, rule))
+	}
+	if !slices.Contains([]Mode{ModeController, ModeNode, ModeAll}, o.Mode) {
+		wrong("mode", string(o.Mode), "want controller, node or all")
+	}
+	if _, err := rpc.SocketPath(o.Endpoint); err != nil {
+		errs = append(errs, fmt.Errorf("--endpoint: %w", err))
+	}
+	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
+		wrong("namespace", o.Namespace, strings.Join(problems, "; "))
+	}
+	if o.DefaultBackend != string(v1alpha1.BackendKernel) {
+		wrong("default-backend", o.DefaultBackend, "this version exports with \"kernel\" only")
+	}
+	if problems := validation.IsQualifiedName(o.TopologyKey); len(problems) > 0 {
+		wrong("topology-key", o.TopologyKey, strings.Join(problems, "; "))
+	}
+	if o.Mode.controller() {
+		if err := request.ValidateDomain(o.DefaultNetworkDomain); err != nil {
+			errs = append(errs, fmt.Errorf("--default-network-domain: %w", err))
+		}
+	}
+	if o.Mode.node() {
+		errs = append(errs, o.validateNode()...)
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) validateNode() []error {
+	var errs []error
+	if problems := validation.IsDNS1123Subdomain(o.NodeID); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--node-id %q: %s", o.NodeID, strings.Join(problems, "; ")))
+	}
+	if o.NetworkDomain != "" {
+		if err := request.ValidateDomain(o.NetworkDomain); err != nil {
+			errs = append(errs, fmt.Errorf("--network-domain: %w", err))
+		}
+	}
+	for flag, dir := range map[string]string{"kubelet-dir": o.KubeletDir, "registration-dir": o.RegistrationDir} {
+		if flag == "registration-dir" && dir == none {
+			continue
+		}
+		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
+			errs = append(errs, fmt.Errorf("--%s %q: want an absolute, canonical path", flag, dir))
+		}
+	}
+	return errs
+}

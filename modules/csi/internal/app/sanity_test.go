@@ -1,0 +1,218 @@
+package app_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/app"
+	"github.com/distort-io/distort/modules/csi/internal/controlplanetest"
+	"github.com/distort-io/distort/modules/csi/internal/initiator"
+	"github.com/distort-io/distort/modules/csi/internal/initiator/initiatortest"
+)
+
+// canary is in every secret that csi-sanity sends.
+const canary = "canary-c0ffee"
+
+// TestSanity runs csi-sanity against the whole program on its socket: a real
+// API server with a stub for manager and agent, and a host in memory whose
+// kernel reaches what the stub exports.
+func TestSanity(t *testing.T) {
+	const node = "sanity-node"
+	labelled(t, node, "rack-1")
+	server.Consumer(t, node)
+	o := options(t, app.ModeAll, node)
+	o.DefaultNetworkDomain = "rack-1" // csi-sanity asks for volumes where its node is
+	h := newHost(t)
+	server.Play(t, o.Namespace, h.targets())
+	_, logged := start(t, o, h)
+
+	dir := filepath.Dir(strings.TrimPrefix(o.Endpoint, "unix://"))
+	config := sanity.NewTestConfig()
+	config.Address = o.Endpoint
+	config.TargetPath = filepath.Join(dir, "mount")
+	config.StagingPath = filepath.Join(dir, "staging")
+	config.TestVolumeParameters = map[string]string{"transport": "tcp"}
+	config.SecretsFile = secrets(t)
+
+	skipped := map[string]bool{}
+	ginkgo.ReportAfterSuite("what was skipped", func(r ginkgo.Report) {
+		for _, s := range r.SpecReports {
+			if s.State.Is(types.SpecStateSkipped | types.SpecStatePending) {
+				skipped[s.FullText()] = true
+			}
+		}
+	})
+	sanity.Test(t, config)
+
+	want := map[string]bool{}
+	for _, specs := range notOffered {
+		for _, s := range specs {
+			want[s] = true
+		}
+	}
+	if diff := cmp.Diff(want, skipped); diff != "" {
+		t.Errorf("skipped specs (-want +got):\n%s", diff)
+	}
+	h.wantNothing(t, o.Namespace)
+	if text := logged.String(); strings.Contains(text, canary) {
+		t.Error("a secret was logged (SE7)")
+	} else if !strings.Contains(text, `"method":"NodeStageVolume"`) {
+		t.Error("the log lacks calls, so it proves nothing about secrets")
+	}
+}
+
+// targets is the storage side of the host's fabric.
+func (h *host) targets() controlplanetest.Behaviour {
+	export := func(p *v1alpha1.NVMePartition, hosts ...string) error {
+		return h.kernel.Export(initiatortest.Volume{
+			NQN: p.Status.NQN, NSID: 1, UUID: p.Status.NamespaceUUID, NGUID: p.Status.NamespaceNGUID, Size: p.Spec.Size,
+			Portals:      []initiator.Portal{{Transport: initiator.TCP, Address: netip.MustParseAddr("10.0.0.1"), Port: 4420}},
+			AllowedHosts: hosts,
+		})
+	}
+	return controlplanetest.Behaviour{
+		Exported:   func(p *v1alpha1.NVMePartition) error { return export(p) },
+		Unexported: func(p *v1alpha1.NVMePartition) error { return h.kernel.Unexport(p.Status.NQN) },
+		Granted: func(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) error {
+			return export(p, a.Spec.HostNQN)
+		},
+		Revoked: func(p *v1alpha1.NVMePartition, _ *v1alpha1.NVMeVolumeAttachment) error { return export(p) },
+	}
+}
+
+// wantNothing checks that everything that was made is gone.
+func (h *host) wantNothing(t *testing.T, namespace string) {
+	t.Helper()
+	for _, list := range []client.ObjectList{&v1alpha1.NVMePartitionList{}, &v1alpha1.NVMeVolumeAttachmentList{}} {
+		if err := server.Client().List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		switch l := list.(type) {
+		case *v1alpha1.NVMePartitionList:
+			if len(l.Items) > 0 {
+				t.Errorf("partitions left: %d", len(l.Items))
+			}
+		case *v1alpha1.NVMeVolumeAttachmentList:
+			if len(l.Items) > 0 {
+				t.Errorf("attachments left: %d", len(l.Items))
+			}
+		}
+	}
+	if m := h.filesystems.Mounts(); len(m) > 0 {
+		t.Errorf("mounts left: %v", m)
+	}
+	controllers, err := filepath.Glob(filepath.Join(h.kernel.Sysfs(), "class", "nvme", "*"))
+	if err != nil || len(controllers) > 0 {
+		t.Errorf("controllers left: %v, %v", controllers, err)
+	}
+}
+
+// secrets is a file with a canary in every secret.
+func secrets(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	for _, key := range []string{
+		"CreateVolumeSecret", "DeleteVolumeSecret", "ControllerPublishVolumeSecret", "ControllerUnpublishVolumeSecret",
+		"ControllerValidateVolumeCapabilitiesSecret", "NodeStageVolumeSecret", "NodePublishVolumeSecret",
+	} {
+		text.WriteString(key + ":\n  key: " + canary + "\n")
+	}
+	path := filepath.Join(t.TempDir(), "secrets.yaml")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// notOffered lists every spec that csi-sanity skips, by the reason.
+var notOffered = map[string][]string{
+	"snapshots are made by backends that this version does not serve": {
+		"Controller Service [Controller Server] CreateVolume should create volume from an existing source snapshot",
+		"Controller Service [Controller Server] CreateVolume should fail when the volume source snapshot is not found",
+		"CreateSnapshot [Controller Server] should fail when no name is provided",
+		"CreateSnapshot [Controller Server] should fail when no source volume id is provided",
+		"CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name and different source volume ID",
+		"CreateSnapshot [Controller Server] should succeed when creating a snapshot with accessibility requirements",
+		"CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name",
+		"CreateSnapshot [Controller Server] should succeed when requesting to create a snapshot with already existing name and same source volume ID",
+		"DeleteSnapshot [Controller Server] should fail when no snapshot id is provided",
+		"DeleteSnapshot [Controller Server] should return appropriate values (no optional values added)",
+		"DeleteSnapshot [Controller Server] should succeed when an invalid snapshot id is used",
+		"GetSnapshot [Controller Server] should return an error",
+		"GetSnapshot [Controller Server] should return an error when the specified snapshot id does not exist",
+		"GetSnapshot [Controller Server] should return snapshot that match the specified snapshot id",
+		"ListSnapshots [Controller Server] check the presence of new snapshots in the snapshot list",
+		"ListSnapshots [Controller Server] should return appropriate values (no optional values added)",
+		"ListSnapshots [Controller Server] should return empty when the specified snapshot id does not exist",
+		"ListSnapshots [Controller Server] should return empty when the specified source volume id does not exist",
+		"ListSnapshots [Controller Server] should return next token when a limited number of entries are requested",
+		"ListSnapshots [Controller Server] should return snapshots that match the specified snapshot id",
+		"ListSnapshots [Controller Server] should return snapshots that match the specified source volume id",
+	},
+	"group snapshots are not offered": {
+		"GroupController Service [GroupController Server] GroupControllerGetCapabilities should return appropriate capabilities",
+		"GroupController Service [GroupController VolumeGroupSnapshots] CreateVolumeGroupSnapshot should fail when no name is provided",
+		"GroupController Service [GroupController VolumeGroupSnapshots] DeleteVolumeGroupSnapshot should fail when no volume id is provided",
+		"GroupController Service [GroupController VolumeGroupSnapshots] DeleteVolumeGroupSnapshot should succeed when an invalid volume id is used",
+		"GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when an invalid volume id is used",
+		"GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when no volume id is provided",
+	},
+	"volumes of the kernel backend cannot be cloned": {
+		"Controller Service [Controller Server] CreateVolume should create volume from an existing source volume",
+		"Controller Service [Controller Server] CreateVolume should fail when the volume source volume is not found",
+	},
+	"volumes cannot be modified (VolumeAttributesClass)": {
+		"Controller Service [Controller Server] CreateVolume should create volume with a volume attribute class",
+		"Controller Service [Controller Server] CreateVolume should not create volume with an invalid volume attribute class",
+		"ModifyVolume [Controller Server] should fail if no volume id is given",
+		"ModifyVolume [Controller Server] should fail if specified mutable parameters are not supported by the volume",
+		"ModifyVolume [Controller Server] should fail if volume does not exist",
+		"ModifyVolume [Controller Server] should fail to modify a volume created with a volume attribute class if new mutable parameters are not supported by volume",
+		"ModifyVolume [Controller Server] should modify a volume created with a volume attribute class",
+		"ModifyVolume [Controller Server] should modify a volume created without a volume attribute class",
+	},
+	"volumes cannot be expanded yet": {
+		"ExpandVolume [Controller Server] should fail if no capacity range is given",
+		"ExpandVolume [Controller Server] should fail if no volume id is given",
+		"ExpandVolume [Controller Server] should work",
+		"Node Service NodeExpandVolume should fail when no volume id is provided",
+		"Node Service NodeExpandVolume should fail when no volume path is provided",
+		"Node Service NodeExpandVolume should fail when volume is not found",
+		"Node Service NodeExpandVolume should work if node-expand is called after node-publish",
+	},
+	"health and statistics of volumes are not reported yet": {
+		"ControllerGetVolumeHealth [Controller Server] should fail when no volume id is provided",
+		"ControllerGetVolumeHealth [Controller Server] should return health for a valid volume",
+		"ControllerListVolumeHealth [Controller Server] should return appropriate response",
+		"Node Service NodeGetStorageHealth should return appropriate response",
+		"Node Service NodeGetVolumeHealth should fail when no volume id is provided",
+		"Node Service NodeGetVolumeHealth should return health for a valid volume",
+		"Node Service NodeGetVolumeStats should fail when no volume id is provided",
+		"Node Service NodeGetVolumeStats should fail when no volume path is provided",
+		"Node Service NodeGetVolumeStats should fail when volume does not exist on the specified path",
+		"Node Service NodeGetVolumeStats should fail when volume is not found",
+	},
+	"capacity is not reported and volumes are not listed: kubectl get nvmedevices,nvmepartitions does": {
+		"Controller Service [Controller Server] GetCapacity should return capacity (no optional values added)",
+		"Controller Service [Controller Server] ListVolumes check the presence of new volumes and absence of deleted ones in the volume list",
+		"Controller Service [Controller Server] ListVolumes pagination should detect volumes added between pages and accept tokens when the last volume from a page is deleted",
+		"Controller Service [Controller Server] ListVolumes should fail when an invalid starting_token is passed",
+		"Controller Service [Controller Server] ListVolumes should return appropriate values (no optional values added)",
+	},
+	"PUBLISH_READONLY is not offered: nvmet cannot narrow the access of one host": {
+		"Controller Service [Controller Server] ControllerPublishVolume should fail when the volume is already published but is incompatible",
+	},
+	"a node has no limit of volumes to reach": {
+		"Controller Service [Controller Server] ControllerPublishVolume should fail when publishing more volumes than the node max attach limit",
+	},
+}

@@ -1,0 +1,239 @@
+package controller_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/distort-io/distort/modules/api/handle"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/controller"
+	"github.com/distort-io/distort/modules/csi/internal/controlplanetest"
+	"github.com/distort-io/distort/modules/csi/internal/request"
+)
+
+const (
+	// enough is a deadline for calls that should succeed, brief one for calls
+	// that should run into it.
+	enough = time.Minute
+	brief  = 1500 * time.Millisecond
+
+	nodeA, nodeB = "worker-a", "worker-b"
+	topologyKey  = v1alpha1.TopologyKey
+)
+
+var server *controlplanetest.Server
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(controlplanetest.Main(m, func(s *controlplanetest.Server) { server = s }))
+}
+
+// harness is a controller service in a namespace of its own.
+type harness struct {
+	*controller.Server
+	t         *testing.T
+	namespace string
+	stub      *controlplanetest.Stub
+	requests  *controlplanetest.Requests
+}
+
+type option func(*controller.Options)
+
+func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *harness {
+	t.Helper()
+	h := &harness{t: t, namespace: server.Namespace(t), requests: &controlplanetest.Requests{}}
+	h.stub = server.Play(t, h.namespace, b)
+	config := server.Config()
+	h.requests.Record(config)
+	informers, err := cache.New(config, cache.Options{Scheme: server.Scheme(), DefaultNamespaces: map[string]cache.Config{h.namespace: {}}})
+	h.must(err)
+	cached, err := client.New(config, client.Options{Scheme: server.Scheme(), Cache: &client.CacheOptions{Reader: informers}})
+	h.must(err)
+	live, err := client.New(config, client.Options{Scheme: server.Scheme()})
+	h.must(err)
+	o := controller.Options{
+		Namespace:     h.namespace,
+		Defaults:      request.Defaults{Backend: v1alpha1.BackendKernel, TopologyKey: topologyKey},
+		DefaultDomain: "default",
+		Cache:         informers, Client: cached, Live: live,
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.Server, err = controller.New(ctx, o)
+	h.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- informers.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	if !informers.WaitForCacheSync(ctx) {
+		t.Fatal("caches did not sync")
+	}
+	h.consumers()
+	h.requests.Take()
+	return h
+}
+
+// consumers makes both worker nodes, once for all tests, and waits until the
+// cache has them.
+func (h *harness) consumers() {
+	h.t.Helper()
+	for _, name := range []string{nodeA, nodeB} {
+		err := server.Client().Get(h.t.Context(), types.NamespacedName{Name: name}, csiNode())
+		if client.IgnoreNotFound(err) != nil {
+			h.t.Fatal(err)
+		}
+		if err != nil {
+			server.Consumer(h.t, name)
+		}
+	}
+}
+
+func (h *harness) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// within is a context with a deadline.
+func (h *harness) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	h.t.Cleanup(cancel)
+	return ctx
+}
+
+// wantRequests compares what was asked of the API server since the last call.
+func (h *harness) wantRequests(want ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(want, h.requests.Take()); diff != "" {
+		h.t.Errorf("requests to the API server (-want +got):\n%s", diff)
+	}
+}
+
+func createRequest(name string, change ...func(*csi.CreateVolumeRequest)) *csi.CreateVolumeRequest {
+	r := &csi.CreateVolumeRequest{
+		Name:               name,
+		CapacityRange:      &csi.CapacityRange{RequiredBytes: 64 << 20},
+		Parameters:         map[string]string{"transport": "tcp", "ctrl-loss-tmo": "600"},
+		VolumeCapabilities: []*csi.VolumeCapability{mountCapability()},
+	}
+	for _, c := range change {
+		c(r)
+	}
+	return r
+}
+
+func mountCapability() *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+	}
+}
+
+func sharedBlockCapability() *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
+	}
+}
+
+func sharedBlock(r *csi.CreateVolumeRequest) {
+	r.VolumeCapabilities = []*csi.VolumeCapability{sharedBlockCapability()}
+	r.Parameters[request.ParameterAllowMultiWriter] = "true"
+}
+
+// created makes a volume and forgets its requests.
+func (h *harness) created(name string, change ...func(*csi.CreateVolumeRequest)) string {
+	h.t.Helper()
+	r, err := h.CreateVolume(h.within(enough), createRequest(name, change...))
+	h.must(err)
+	h.requests.Take()
+	return r.GetVolume().GetVolumeId()
+}
+
+func (h *harness) publish(ctx context.Context, id, node string, c *csi.VolumeCapability) (map[string]string, error) {
+	r, err := h.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: node, VolumeCapability: c})
+	return r.GetPublishContext(), err
+}
+
+// published attaches a volume and forgets the requests.
+func (h *harness) published(id, node string, c *csi.VolumeCapability) {
+	h.t.Helper()
+	_, err := h.publish(h.within(enough), id, node, c)
+	h.must(err)
+	h.requests.Take()
+}
+
+func (h *harness) unpublish(ctx context.Context, id, node string) error {
+	_, err := h.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node})
+	return err
+}
+
+func (h *harness) delete(ctx context.Context, id string) error {
+	_, err := h.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
+	return err
+}
+
+// partitions lists the volumes in the API server.
+func (h *harness) partitions() []v1alpha1.NVMePartition {
+	h.t.Helper()
+	var list v1alpha1.NVMePartitionList
+	h.must(server.Client().List(h.t.Context(), &list, client.InNamespace(h.namespace)))
+	return list.Items
+}
+
+// attached lists the nodes of the attachments in the API server.
+func (h *harness) attached() []string {
+	h.t.Helper()
+	var list v1alpha1.NVMeVolumeAttachmentList
+	h.must(server.Client().List(h.t.Context(), &list, client.InNamespace(h.namespace)))
+	nodes := []string{}
+	for _, a := range list.Items {
+		nodes = append(nodes, a.Spec.NodeID)
+	}
+	return nodes
+}
+
+// wantError checks code and text.
+func wantError(t *testing.T, err error, code codes.Code, says ...string) {
+	t.Helper()
+	if got := status.Code(err); got != code {
+		t.Errorf("code %s, want %s: %v", got, code, err)
+		return
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("error %q does not say %q", err, s)
+		}
+	}
+}
+
+// handleWith is the handle of a volume of this name with another UID.
+func (h *harness) handleWith(id string, change func(*handle.Handle)) string {
+	h.t.Helper()
+	parsed, err := handle.Parse(id)
+	h.must(err)
+	change(&parsed)
+	return parsed.String()
+}
+
+const otherUID = "11111111-1111-4111-8111-111111111111"
+
+func otherLife(h *handle.Handle) { h.UID = otherUID }
+
+func csiNode() *storagev1.CSINode { return &storagev1.CSINode{} }

@@ -1,0 +1,132 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/await"
+	"github.com/distort-io/distort/modules/csi/internal/request"
+)
+
+// ControllerPublishVolume makes the attachment of a node and waits until the
+// target admits exactly that host.
+func (s *Server) ControllerPublishVolume(ctx context.Context, r *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+	want, err := request.ParsePublish(r, s.namespace)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	release, err := s.guard(want.Volume.Name)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	defer release()
+	published, err := s.publish(ctx, want)
+	if err != nil {
+		return nil, toStatus(fmt.Errorf("publish volume %s to node %s: %w", want.Volume, want.NodeID, err))
+	}
+	return &csi.ControllerPublishVolumeResponse{PublishContext: published}, nil
+}
+
+func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]string, error) {
+	p, err := s.existingPartition(ctx, want.Volume)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.knownNode(ctx, want.NodeID); err != nil {
+		return nil, err
+	}
+	switch err := want.Access.Suits(p); {
+	case err != nil:
+		return nil, err
+	case p.DeletionTimestamp != nil:
+		return nil, refusef(errState, "the volume is being deleted")
+	case p.Spec.NodeName == "":
+		return nil, refusef(errNotYet, "the volume is not placed yet")
+	}
+	name := attachmentName(p, want.NodeID)
+	sub := s.attachments.Subscribe(s.key(name))
+	defer sub.Close()
+	a, err := s.attach(ctx, sub, name, p, want.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	latest := a
+	a, err = sub.Until(ctx, await.Present(a.UID, func(a *v1alpha1.NVMeVolumeAttachment) (bool, error) {
+		latest = a
+		if a.DeletionTimestamp != nil {
+			return false, refusef(errBusy, "NVMeVolumeAttachment %s is being withdrawn", a.Name)
+		}
+		return granted(a)
+	}))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s: %w", access(latest), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return publishContext(p, a)
+}
+
+// attachmentName is one for the volume where it has one user, so that two
+// attachments of a single-writer volume cannot exist (design.md §3).
+func attachmentName(p *v1alpha1.NVMePartition, nodeID string) string {
+	if request.SingleNode(p.Spec.AccessMode) {
+		return identity.AttachmentName(string(p.UID))
+	}
+	return identity.SharedAttachmentName(string(p.UID), nodeID)
+}
+
+// attach returns the node's attachment, made now or before. One of the same
+// node that is being revoked goes first; one of another node is that node's.
+func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], name string, p *v1alpha1.NVMePartition, nodeID string) (*v1alpha1.NVMeVolumeAttachment, error) {
+	key := s.key(name)
+	for {
+		a, cached := newAttachment(), true
+		err := s.client.Get(ctx, key, a)
+		if apierrors.IsNotFound(err) {
+			a = s.newAttachmentFor(name, p, nodeID)
+			if err = s.client.Create(ctx, a); apierrors.IsAlreadyExists(err) {
+				a, cached = newAttachment(), false
+				if err = s.live.Get(ctx, key, a); apierrors.IsNotFound(err) {
+					return nil, refusef(errBusy, "NVMeVolumeAttachment %s is being made and removed", key)
+				}
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("make NVMeVolumeAttachment %s: %w", key, err)
+		}
+		switch {
+		case a.Spec.VolumeRef.UID != p.UID:
+			return nil, refusef(errFailed, "NVMeVolumeAttachment %s is of volume %s", key, a.Spec.VolumeRef.UID)
+		case a.Spec.NodeID != nodeID && a.DeletionTimestamp != nil:
+			return nil, refusef(errState, "access of node %s is still being revoked (%s)", a.Spec.NodeID, access(a))
+		case a.Spec.NodeID != nodeID:
+			return nil, refusef(errState, "the volume is published to node %s (NVMeVolumeAttachment %s)", a.Spec.NodeID, a.Name)
+		case a.DeletionTimestamp == nil:
+			return a, nil
+		}
+		if _, err := sub.Until(ctx, await.Gone[*v1alpha1.NVMeVolumeAttachment](a.UID, cached)); err != nil {
+			return nil, fmt.Errorf("earlier access of node %s is still being revoked (%s): %w", nodeID, access(a), err)
+		}
+	}
+}
+
+func (s *Server) newAttachmentFor(name string, p *v1alpha1.NVMePartition, nodeID string) *v1alpha1.NVMeVolumeAttachment {
+	return &v1alpha1.NVMeVolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Finalizers: []string{v1alpha1.AccessFinalizer}},
+		Spec: v1alpha1.NVMeVolumeAttachmentSpec{
+			VolumeRef:    v1alpha1.VolumeReference{Kind: v1alpha1.KindNVMePartition, Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			TargetNode:   p.Spec.NodeName,
+			NodeID:       nodeID,
+			HostNQN:      identity.HostNQN(nodeID),
+			AttachmentID: s.newAttachmentID(),
+		},
+	}
+}

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/await"
+	"github.com/distort-io/distort/modules/csi/internal/inflight"
+	"github.com/distort-io/distort/modules/csi/internal/request"
+)
+
+// Options configure a Server. Every field is required but NewAttachmentID.
+type Options struct {
+	// Namespace holds the volume objects.
+	Namespace string
+	// Defaults are what a request that does not say gets.
+	Defaults request.Defaults
+	// DefaultDomain is the network domain of a storage node that no StorageNode
+	// describes.
+	DefaultDomain string
+	// Cache holds the informers of NVMePartition, NVMeVolumeAttachment,
+	// StorageNode and CSINode.
+	Cache cache.Cache
+	// Client reads from Cache and writes to the API server; Live reads from the
+	// API server.
+	Client client.Client
+	Live   client.Reader
+	// NewAttachmentID makes a random UUID; nil means the usual one.
+	NewAttachmentID func() string
+}
+
+// Server implements csi.ControllerServer.
+type Server struct {
+	csi.UnimplementedControllerServer
+
+	namespace       string
+	defaults        request.Defaults
+	defaultDomain   string
+	client          client.Client
+	live            client.Reader
+	partitions      *await.Kind[*v1alpha1.NVMePartition]
+	attachments     *await.Kind[*v1alpha1.NVMeVolumeAttachment]
+	newAttachmentID func() string
+	busy            inflight.Set
+}
+
+var _ csi.ControllerServer = (*Server)(nil)
+
+// New registers what the service needs with the cache, which the caller
+// starts.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Namespace == "" || o.Defaults.Backend == "" || o.Defaults.TopologyKey == "" || o.DefaultDomain == "" ||
+		o.Cache == nil || o.Client == nil || o.Live == nil {
+		return nil, fmt.Errorf("controller service: namespace, defaults, default domain, cache, client and live reader are required")
+	}
+	s := &Server{
+		namespace: o.Namespace, defaults: o.Defaults, defaultDomain: o.DefaultDomain,
+		client: o.Client, live: o.Live, newAttachmentID: o.NewAttachmentID,
+	}
+	if s.newAttachmentID == nil {
+		s.newAttachmentID = newUUID
+	}
+	var err error
+	if s.partitions, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newPartition); err != nil {
+		return nil, err
+	}
+	if s.attachments, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newAttachment); err != nil {
+		return nil, err
+	}
+	return s, registerReads(ctx, o.Cache)
+}
+
+func newPartition() *v1alpha1.NVMePartition         { return &v1alpha1.NVMePartition{} }
+func newAttachment() *v1alpha1.NVMeVolumeAttachment { return &v1alpha1.NVMeVolumeAttachment{} }
+
+func (s *Server) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.namespace, Name: name}
+}
+
+// guard takes the volume whose object has this name.
+func (s *Server) guard(objectName string) (release func(), err error) {
+	release, ok := s.busy.TryAcquire(objectName)
+	if !ok {
+		return nil, refusef(errBusy, "another operation on volume %s is running", objectName)
+	}
+	return release, nil
+}

@@ -1,0 +1,162 @@
+package controlplanetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// StorageNode is where the stub places volumes unless told otherwise.
+const StorageNode = "storage-1"
+
+// Behaviour is what the stub does. The zero value does everything at once.
+type Behaviour struct {
+	// StorageNode is where volumes are placed; empty means StorageNode.
+	StorageNode string
+	// NoCandidate, when set, is the message with which nothing is placed.
+	NoCandidate string
+	// Refuse, when set, is the reason of Provisioned=False instead of a volume.
+	Refuse string
+	// HoldExport, HoldGrant, HoldRevoke and HoldDelete leave that undone;
+	// HoldRevoke says which proof is missing.
+	HoldExport, HoldGrant, HoldDelete bool
+	HoldRevoke                        string
+	// GrantReason, when set, is the reason of AccessReady=False instead of
+	// access.
+	GrantReason string
+	// Exported, Granted and Revoked, when set, are told before the API is.
+	Exported, Unexported func(p *v1alpha1.NVMePartition) error
+	Granted, Revoked     func(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) error
+}
+
+// Stub plays manager and agent in one namespace.
+type Stub struct {
+	namespace string
+	client    client.Client
+	queue     workqueue.TypedRateLimitingInterface[item]
+
+	mu        sync.Mutex
+	behaviour Behaviour
+	known     map[item]bool
+}
+
+type item struct {
+	attachment bool
+	key        types.NamespacedName
+}
+
+// Play starts a stub that ends with the test.
+func (s *Server) Play(t testing.TB, namespace string, b Behaviour) *Stub {
+	t.Helper()
+	stub := &Stub{
+		namespace: namespace, client: s.client, behaviour: b, known: map[item]bool{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[item]()),
+	}
+	informers, err := cache.New(s.Config(), cache.Options{Scheme: s.scheme, DefaultNamespaces: map[string]cache.Config{namespace: {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, o := range []client.Object{&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}} {
+		informer, err := informers.GetInformer(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: stub.enqueue, UpdateFunc: func(_, o any) { stub.enqueue(o) }, DeleteFunc: stub.enqueue,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := informers.Start(ctx); err != nil {
+			t.Error("stub:", err)
+		}
+	})
+	// One worker: manager and agent are one mind here.
+	running.Go(func() {
+		for {
+			i, shutdown := stub.queue.Get()
+			if shutdown {
+				return
+			}
+			if err := stub.work(ctx, i); err != nil && ctx.Err() == nil {
+				stub.queue.AddRateLimited(i)
+			} else {
+				stub.queue.Forget(i)
+			}
+			stub.queue.Done(i)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		stub.queue.ShutDown()
+		running.Wait()
+	})
+	return stub
+}
+
+// Become changes what the stub does, from now on and for what it left undone.
+func (s *Stub) Become(b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behaviour = b
+	for i := range s.known {
+		s.queue.Add(i)
+	}
+}
+
+func (s *Stub) now() Behaviour {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.behaviour
+}
+
+func (s *Stub) enqueue(object any) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	o, ok := object.(client.Object)
+	if !ok {
+		return
+	}
+	_, attachment := o.(*v1alpha1.NVMeVolumeAttachment)
+	i := item{attachment: attachment, key: client.ObjectKeyFromObject(o)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[i] = true
+	s.queue.Add(i)
+	if attachment {
+		// The volume may have waited for its attachment to go.
+		for k := range s.known {
+			if !k.attachment {
+				s.queue.Add(k)
+			}
+		}
+	}
+}
+
+func (s *Stub) work(ctx context.Context, i item) error {
+	if i.attachment {
+		var a v1alpha1.NVMeVolumeAttachment
+		if err := s.client.Get(ctx, i.key, &a); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return s.attachment(ctx, s.now(), &a)
+	}
+	var p v1alpha1.NVMePartition
+	if err := s.client.Get(ctx, i.key, &p); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return s.partition(ctx, s.now(), &p)
+}

@@ -1,0 +1,92 @@
+package filesystem_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/distort-io/distort/modules/csi/internal/blockdev"
+	"github.com/distort-io/distort/modules/csi/internal/filesystem"
+)
+
+// inNamespace marks the test process that has a mount table of its own.
+const inNamespace = "DISTORT_TEST_MOUNT_NAMESPACE"
+
+// TestOnTheRunningHost is the whole life of a volume on a real block device:
+// the fakes of the other tests are held against it.
+func TestOnTheRunningHost(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		if os.Geteuid() != 0 {
+			t.Skip("mounting needs root; the end-to-end suite runs the same in its guests")
+		}
+		for _, tool := range []string{"unshare", "losetup", "blkid", "mkfs.ext4"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				t.Skipf("%v; the end-to-end suite runs the same in its guests", err)
+			}
+		}
+		image := filepath.Join(t.TempDir(), "image")
+		must(t, os.WriteFile(image, nil, 0o600))
+		must(t, os.Truncate(image, 64<<20))
+		device, err := exec.Command("losetup", "-f", "--show", "--", image).Output()
+		if err != nil {
+			t.Skipf("no loop device here (%v); the end-to-end suite runs the same in its guests", err)
+		}
+		path := strings.TrimSpace(string(device))
+		defer func() { must(t, exec.Command("losetup", "-d", path).Run()) }()
+		again := exec.Command("unshare", "-m", os.Args[0], "-test.run=^TestOnTheRunningHost$", "-test.v")
+		again.Env = append(os.Environ(), inNamespace+"="+path)
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	device := os.Getenv(inNamespace)
+	h := filesystem.New(filesystem.Options{})
+	number, err := filesystem.LinuxDevices{}.Number(device)
+	must(t, err)
+	is := func(n blockdev.Number) bool { return n == number }
+
+	c, err := h.Probe(t.Context(), device)
+	if err != nil || !c.Blank {
+		t.Fatalf("new device: %+v, %v, want blank", c, err)
+	}
+	must(t, h.Format(t.Context(), filesystem.Format{
+		Device: device, Type: filesystem.Ext4, UUID: uuid, Zeroed: true, Options: []string{"-m", "1", "-E", "stride=4"},
+	}))
+	if c, err = h.Probe(t.Context(), device); err != nil || !c.Is(filesystem.Ext4, uuid) {
+		t.Fatalf("after mkfs: %+v, %v", c, err)
+	}
+
+	dir := t.TempDir()
+	staging, target, node := filepath.Join(dir, "a staging path"), filepath.Join(dir, "target"), filepath.Join(dir, "node")
+	must(t, h.MakeDir(staging))
+	options, err := filesystem.ParseMountOptions(filesystem.Ext4, []string{"noatime", "nosuid", "errors=remount-ro"})
+	must(t, err)
+	for range 2 {
+		must(t, h.MountDevice(t.Context(), device, is, staging, filesystem.Ext4, options))
+		must(t, h.MakeDir(target))
+		must(t, h.Bind(t.Context(), staging, target, true))
+		must(t, h.MakeFile(node))
+		must(t, h.BindDevice(t.Context(), device, is, node))
+	}
+	for _, path := range []string{staging, target, node} {
+		if m, err := h.MountsAt(path); err != nil || len(m) != 1 {
+			t.Errorf("%s: %v, %v, want one mount", path, m, err)
+		}
+	}
+	if m, _ := h.MountsAt(target); !strings.Contains(strings.Join(m[0].Options, ","), "nosuid") {
+		t.Errorf("read-only bind lost nosuid: %v", m[0].Options)
+	}
+	must(t, os.WriteFile(filepath.Join(staging, "f"), []byte("data"), 0o600))
+	if err := os.WriteFile(filepath.Join(target, "f"), nil, 0o600); err == nil {
+		t.Error("wrote through the read-only bind")
+	}
+	for range 2 {
+		for _, path := range []string{node, target, staging} {
+			must(t, h.Unmount(t.Context(), path))
+			must(t, h.Remove(path))
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Package identity is the CSI Identity service.
+package identity
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Version of the program, without the leading v.
+	Version string
+	// Controller: the same endpoint serves the Controller service.
+	Controller bool
+	// Ready tells whether calls can be answered; nil means always.
+	Ready func() bool
+}
+
+// Server implements csi.IdentityServer.
+type Server struct {
+	csi.UnimplementedIdentityServer
+	options Options
+}
+
+var _ csi.IdentityServer = (*Server)(nil)
+
+// New returns a server.
+func New(o Options) *Server {
+	if o.Ready == nil {
+		o.Ready = func() bool { return true }
+	}
+	return &Server{options: o}
+}
+
+// GetPluginInfo names the driver.
+func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: v1alpha1.DriverName, VendorVersion: s.options.Version}, nil
+}
+
+// GetPluginCapabilities lists the services of this endpoint.
+func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	kinds := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}
+	if s.options.Controller {
+		kinds = append(kinds, csi.PluginCapability_Service_CONTROLLER_SERVICE)
+	}
+	r := &csi.GetPluginCapabilitiesResponse{}
+	for _, k := range kinds {
+		r.Capabilities = append(r.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: k}},
+		})
+	}
+	return r, nil
+}
+
+// Probe tells whether calls can be answered. It asks nobody: sidecars call it
+// often.
+func (s *Server) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(s.options.Ready())}, nil
+}

@@ -1,0 +1,55 @@
+package identity_test
+
+import (
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/distort-io/distort/modules/csi/internal/identity"
+)
+
+func TestPluginInfoNamesTheDriver(t *testing.T) {
+	r, err := identity.New(identity.Options{Version: "1.2.3"}).GetPluginInfo(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.GetName() != "storage.distort.io" || r.GetVendorVersion() != "1.2.3" {
+		t.Errorf("got %v", r)
+	}
+}
+
+func TestControllerServiceIsOfferedOnlyWhereItIsServed(t *testing.T) {
+	const (
+		topology   = csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS
+		controller = csi.PluginCapability_Service_CONTROLLER_SERVICE
+	)
+	for serves, want := range map[bool][]csi.PluginCapability_Service_Type{
+		false: {topology},
+		true:  {topology, controller},
+	} {
+		r, err := identity.New(identity.Options{Controller: serves}).GetPluginCapabilities(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []csi.PluginCapability_Service_Type
+		for _, c := range r.GetCapabilities() {
+			got = append(got, c.GetService().GetType())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("controller %t: %s", serves, diff)
+		}
+	}
+}
+
+func TestProbeAnswersWhetherReady(t *testing.T) {
+	ready := false
+	s := identity.New(identity.Options{Ready: func() bool { return ready }})
+	for _, want := range []bool{false, true} {
+		ready = want
+		r, err := s.Probe(t.Context(), nil)
+		if err != nil || r.GetReady().GetValue() != want {
+			t.Errorf("got %v, %v, want ready %t", r, err, want)
+		}
+	}
+}

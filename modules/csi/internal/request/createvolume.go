@@ -1,0 +1,185 @@
+package request
+
+import (
+	"errors"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/distort-io/distort/modules/api/capacity"
+	"github.com/distort-io/distort/modules/api/handle"
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/filesystem"
+	"github.com/distort-io/distort/modules/csi/internal/volumecontext"
+)
+
+// maxName is the largest CreateVolumeRequest.name in bytes (CSI spec, "Size
+// Limits").
+const maxName = 128
+
+// Defaults are what a request that does not say gets.
+type Defaults struct {
+	// Backend for a StorageClass without target-backend.
+	Backend v1alpha1.TargetBackend
+	// TopologyKey of the segment that holds the network domain.
+	TopologyKey string
+}
+
+// CreateVolume is a valid CreateVolumeRequest.
+type CreateVolume struct {
+	// Name is the request's, ObjectName that of the object it becomes.
+	Name       string
+	ObjectName string
+	// Size in bytes, a multiple of capacity.Unit.
+	Size          int64
+	Backend       v1alpha1.TargetBackend
+	VolumeManager v1alpha1.VolumeManager
+	Transport     v1alpha1.Transport
+	// Access has a filesystem exactly if its type is mount.
+	Access Access
+	// Topology is nil when any domain will do.
+	Topology *v1alpha1.TopologyRequirement
+	// Context is what the nodes are told.
+	Context volumecontext.Context
+}
+
+// ParseCreateVolume validates the whole request; its errors are ErrInvalid or
+// ErrOutOfRange.
+func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, error) {
+	if err := validateName(r.GetName()); err != nil {
+		return CreateVolume{}, err
+	}
+	if r.GetVolumeContentSource() != nil {
+		return CreateVolume{}, invalidf("volume_content_source: partitions of %s %q can be neither restored nor cloned", ParameterTargetBackend, v1alpha1.BackendKernel)
+	}
+	if n := len(r.GetMutableParameters()); n > 0 {
+		return CreateVolume{}, invalidf("mutable_parameters has %d keys: volumes cannot be modified", n)
+	}
+	p, err := parseParameters(r.GetParameters(), d.Backend)
+	if err != nil {
+		return CreateVolume{}, err
+	}
+	access, err := parseCapabilities(r.GetVolumeCapabilities())
+	if err != nil {
+		return CreateVolume{}, err
+	}
+	if access, err = p.complete(access); err != nil {
+		return CreateVolume{}, err
+	}
+	for _, c := range r.GetVolumeCapabilities() {
+		if _, err := filesystem.ParseMountOptions(filesystem.Type(access.Filesystem), c.GetMount().GetMountFlags()); err != nil {
+			return CreateVolume{}, invalidf("mount_flags: %w", err)
+		}
+	}
+	size, err := parseSize(r.GetCapacityRange())
+	if err != nil {
+		return CreateVolume{}, err
+	}
+	topology, err := parseTopology(r.GetAccessibilityRequirements(), d.TopologyKey)
+	if err != nil {
+		return CreateVolume{}, err
+	}
+	return CreateVolume{
+		Name: r.GetName(), ObjectName: identity.VolumeName(r.GetName()), Size: size,
+		Backend: p.backend, VolumeManager: p.volumeManager, Transport: p.transport,
+		Access: access, Topology: topology, Context: p.context,
+	}, nil
+}
+
+// complete joins what the parameters and the capabilities say about the use.
+func (p parameters) complete(a Access) (Access, error) {
+	wanted, err := parseFilesystem(p.filesystem)
+	if err != nil {
+		return Access{}, err
+	}
+	switch {
+	case a.Mode == v1alpha1.ReadWriteMany && !p.allowMultiWriter:
+		return Access{}, invalidf("access mode %s: several nodes may write a raw block volume only if parameter %s is \"true\"", a.Mode, ParameterAllowMultiWriter)
+	case a.Mode == v1alpha1.ReadOnlyMany:
+		return Access{}, invalidf("access mode %s: a new volume is empty, and no node could ever write to this one", a.Mode)
+	case a.Type == v1alpha1.AccessBlock && p.context.MkfsOptions != "":
+		return Access{}, invalidf("parameter %s: a raw block volume has no filesystem", volumecontext.KeyMkfsOptions)
+	case a.Type == v1alpha1.AccessBlock:
+		return a, nil
+	case wanted != "" && a.Filesystem != "" && wanted != a.Filesystem:
+		return Access{}, invalidf("parameter %s %q: volume_capabilities ask for %q", ParameterFilesystem, wanted, a.Filesystem)
+	case a.Filesystem == "" && wanted != "":
+		a.Filesystem = wanted
+	case a.Filesystem == "":
+		a.Filesystem = defaultFilesystem
+	}
+	if _, err := p.context.MkfsArguments(string(a.Filesystem)); err != nil {
+		return Access{}, invalidf("parameter: %w", err)
+	}
+	return a, nil
+}
+
+func parseSize(r *csi.CapacityRange) (int64, error) {
+	size, err := capacity.Resolve(r.GetRequiredBytes(), r.GetLimitBytes())
+	switch {
+	case errors.Is(err, capacity.ErrOutOfRange):
+		return 0, errors.Join(ErrOutOfRange, err)
+	case err != nil:
+		return 0, invalidf("capacity_range: %w", err)
+	}
+	return size, nil
+}
+
+func validateName(name string) error {
+	switch {
+	case name == "":
+		return invalidf("name is missing")
+	case len(name) > maxName:
+		return invalidf("name %s: at most %d bytes", shown(name), maxName)
+	case !utf8.ValidString(name):
+		return invalidf("name %s is not UTF-8", shown(name))
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return invalidf("name %s has control characters", shown(name))
+		}
+	}
+	return nil
+}
+
+// Fingerprint is equal for a request and its retries and differs for another
+// volume of the same name. Where the volume must be reachable from is not part
+// of it: the domains of a cluster may change between retries, and whether the
+// volume that exists suits them is a question to where it is.
+func (c CreateVolume) Fingerprint() (string, error) {
+	return handle.Fingerprint(struct {
+		Size          int64                   `json:"size"`
+		Backend       v1alpha1.TargetBackend  `json:"backend"`
+		VolumeManager v1alpha1.VolumeManager  `json:"volumeManager"`
+		Transport     v1alpha1.Transport      `json:"transport"`
+		AccessType    v1alpha1.AccessType     `json:"accessType"`
+		AccessMode    v1alpha1.AccessMode     `json:"accessMode"`
+		Filesystem    v1alpha1.FilesystemType `json:"filesystem,omitempty"`
+		Context       map[string]string       `json:"context,omitempty"`
+	}{
+		Size: c.Size, Backend: c.Backend, VolumeManager: c.VolumeManager, Transport: c.Transport,
+		AccessType: c.Access.Type, AccessMode: c.Access.Mode, Filesystem: c.Access.Filesystem,
+		Context: c.Context.Encode(),
+	})
+}
+
+// Spec is that of the object that asks for the volume.
+func (c CreateVolume) Spec() (v1alpha1.NVMePartitionSpec, error) {
+	fingerprint, err := c.Fingerprint()
+	if err != nil {
+		return v1alpha1.NVMePartitionSpec{}, err
+	}
+	return v1alpha1.NVMePartitionSpec{
+		Size:               c.Size,
+		TargetBackend:      c.Backend,
+		VolumeManager:      c.VolumeManager,
+		Transport:          c.Transport,
+		AccessMode:         c.Access.Mode,
+		AccessType:         c.Access.Type,
+		Filesystem:         c.Access.Filesystem,
+		RequestFingerprint: fingerprint,
+		Topology:           c.Topology,
+	}, nil
+}

@@ -1,0 +1,166 @@
+package request
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/volumecontext"
+)
+
+// StorageClass parameters (design.md §7). The connection parameters and
+// mkfs-options are declared in package volumecontext.
+const (
+	ParameterTargetBackend = "target-backend"
+	ParameterVolumeManager = "volume-manager"
+	ParameterTransport     = "transport"
+	ParameterSPDKCoreMask  = "spdk-core-mask"
+	ParameterFilesystem    = "csi.storage.k8s.io/fstype"
+	ParameterPool          = "pool"
+	ParameterBlockSize     = "blocksize"
+	ParameterCompression   = "compression"
+	ParameterNFSCIDRs      = "nfs-export-cidrs"
+	ParameterNFSAccessMode = "nfs-access-mode"
+	ParameterNFSRootSquash = "nfs-root-squash"
+	// ParameterAllowMultiWriter "true" is how a StorageClass asks for raw block
+	// volumes that several nodes write at once (design.md §6).
+	ParameterAllowMultiWriter = "allow-multi-writer"
+)
+
+const (
+	backendZFS       = "zfs"
+	transportNFS     = "nfs"
+	defaultTransport = v1alpha1.TransportRDMA
+)
+
+// sidecarKeys are added by external-provisioner --extra-create-metadata. They
+// change nothing about the volume.
+var sidecarKeys = []string{
+	"csi.storage.k8s.io/pvc/name",
+	"csi.storage.k8s.io/pvc/namespace",
+	"csi.storage.k8s.io/pv/name",
+}
+
+// owners names, for each parameter that not every backend has, the backend
+// that it belongs to.
+var owners = map[string]string{
+	ParameterSPDKCoreMask:  string(v1alpha1.BackendSPDK),
+	ParameterPool:          backendZFS,
+	ParameterBlockSize:     backendZFS,
+	ParameterCompression:   backendZFS,
+	ParameterNFSCIDRs:      backendZFS,
+	ParameterNFSAccessMode: backendZFS,
+	ParameterNFSRootSquash: backendZFS,
+}
+
+// ParameterKeys lists every parameter that a StorageClass may have.
+func ParameterKeys() []string {
+	keys := append(volumecontext.Keys(),
+		ParameterTargetBackend, ParameterVolumeManager, ParameterTransport,
+		ParameterFilesystem, ParameterAllowMultiWriter)
+	keys = slices.AppendSeq(keys, maps.Keys(owners))
+	slices.Sort(keys)
+	return keys
+}
+
+// parameters are the parameters of a StorageClass as values.
+type parameters struct {
+	backend          v1alpha1.TargetBackend
+	volumeManager    v1alpha1.VolumeManager
+	transport        v1alpha1.Transport
+	filesystem       string
+	allowMultiWriter bool
+	context          volumecontext.Context
+}
+
+func parseParameters(values map[string]string, defaultBackend v1alpha1.TargetBackend) (parameters, error) {
+	if err := refuseUnknown(values); err != nil {
+		return parameters{}, err
+	}
+	p := parameters{
+		backend:       defaultBackend,
+		volumeManager: v1alpha1.VolumeManagerPartition,
+		transport:     defaultTransport,
+		filesystem:    values[ParameterFilesystem],
+	}
+	if err := p.setBackend(values); err != nil {
+		return parameters{}, err
+	}
+	if err := p.setTransport(values); err != nil {
+		return parameters{}, err
+	}
+	if v, given := values[ParameterVolumeManager]; given && v != string(v1alpha1.VolumeManagerPartition) {
+		return parameters{}, invalidf("parameter %s %s: want %q", ParameterVolumeManager, shown(v), v1alpha1.VolumeManagerPartition)
+	}
+	switch v, given := values[ParameterAllowMultiWriter]; {
+	case !given, v == "false":
+	case v == "true":
+		p.allowMultiWriter = true
+	default:
+		return parameters{}, invalidf("parameter %s %s: want \"true\" or \"false\"", ParameterAllowMultiWriter, shown(v))
+	}
+	own := map[string]string{}
+	for _, key := range volumecontext.Keys() {
+		if v, given := values[key]; given {
+			own[key] = v
+		}
+	}
+	var err error
+	if p.context, err = volumecontext.Decode(own); err != nil {
+		return parameters{}, invalidf("parameters: %w", err)
+	}
+	return p, nil
+}
+
+// setBackend refuses what no backend of this version can serve, before
+// anything is made.
+func (p *parameters) setBackend(values map[string]string) error {
+	value, given := values[ParameterTargetBackend]
+	if !given {
+		value = string(p.backend)
+	}
+	switch value {
+	case string(v1alpha1.BackendKernel):
+		p.backend = v1alpha1.BackendKernel
+	case string(v1alpha1.BackendSPDK), backendZFS:
+		return invalidf("parameter %s %q: this version exports with %q only", ParameterTargetBackend, value, v1alpha1.BackendKernel)
+	default:
+		return invalidf("parameter %s %s: want %q", ParameterTargetBackend, shown(value), v1alpha1.BackendKernel)
+	}
+	for _, key := range slices.Sorted(maps.Keys(owners)) {
+		if v, set := values[key]; set && owners[key] != value {
+			return invalidf("parameter %s %s: belongs to %s %q, not %q", key, shown(v), ParameterTargetBackend, owners[key], value)
+		}
+	}
+	return nil
+}
+
+func (p *parameters) setTransport(values map[string]string) error {
+	switch value, given := values[ParameterTransport]; {
+	case !given:
+	case value == string(v1alpha1.TransportRDMA), value == string(v1alpha1.TransportTCP):
+		p.transport = v1alpha1.Transport(value)
+	case value == transportNFS:
+		return invalidf("parameter %s %q: needs %s %q, not %q", ParameterTransport, value, ParameterTargetBackend, backendZFS, p.backend)
+	default:
+		return invalidf("parameter %s %s: want %q or %q", ParameterTransport, shown(value), v1alpha1.TransportRDMA, v1alpha1.TransportTCP)
+	}
+	return nil
+}
+
+// refuseUnknown names the key and never its value: what somebody put under a
+// key that is not ours may be a secret.
+func refuseUnknown(values map[string]string) error {
+	known := ParameterKeys()
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if slices.Contains(known, key) || slices.Contains(sidecarKeys, key) {
+			continue
+		}
+		if near := nearest(key, known); near != "" {
+			return invalidf("unknown parameter %s: did you mean %q?", shown(key), near)
+		}
+		return invalidf("unknown parameter %s: want one of %s", shown(key), strings.Join(known, ", "))
+	}
+	return nil
+}

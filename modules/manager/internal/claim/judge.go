@@ -1,0 +1,119 @@
+package claim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/manager/internal/drive"
+)
+
+// verdict is what a claim gets.
+type verdict struct {
+	// device that the claim owns or is to own; nil when it gets none.
+	device *v1alpha1.NVMeDevice
+	// reason and message of condition Bound.
+	reason, message string
+}
+
+// judge decides what a live claim gets of the devices with its serial number.
+// The names of those who own a device are looked up in owners.
+func judge(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owners map[types.UID]string) verdict {
+	for _, device := range devices {
+		if owns(claim, device) {
+			return bound(device)
+		}
+	}
+	present := slices.DeleteFunc(slices.Clone(devices), drive.Absent)
+	switch {
+	case len(devices) == 0:
+		return verdict{reason: v1alpha1.ReasonDeviceNotFound,
+			message: fmt.Sprintf("no NVMeDevice has serial number %q", claim.Spec.SerialNumber)}
+	case len(present) == 0:
+		return verdict{reason: v1alpha1.ReasonDriveUnavailable,
+			message: fmt.Sprintf("the drive is not in %s any more", nodesOf(devices))}
+	case len(present) > 1:
+		return verdict{reason: v1alpha1.ReasonDuplicateDevices,
+			message: fmt.Sprintf("%d drives have serial number %q, in %s: none is bound", len(present), claim.Spec.SerialNumber, nodesOf(present))}
+	}
+	device := present[0]
+	if ref := device.Status.ClaimRef; ref != nil {
+		owner := owners[ref.UID]
+		if owner == "" {
+			owner = fmt.Sprintf("%s/%s (UID %s), which is gone but has partitions", ref.Namespace, ref.Name, ref.UID)
+		}
+		return verdict{reason: v1alpha1.ReasonClaimedByAnother,
+			message: fmt.Sprintf("NVMeDevice %s belongs to NVMeDeviceClaim %s", device.Name, owner)}
+	}
+	if reason, message, ok := drive.Unusable(device); !ok {
+		v := verdict{reason: v1alpha1.ReasonDriveUnavailable,
+			message: fmt.Sprintf("NVMeDevice %s: %s: %s", device.Name, reason, message)}
+		if reason == v1alpha1.ReasonForeignSignature {
+			v.reason = v1alpha1.ReasonDriveNotBlank
+		}
+		return v
+	}
+	return bound(device)
+}
+
+func bound(device *v1alpha1.NVMeDevice) verdict {
+	return verdict{device: device, reason: v1alpha1.ReasonBound,
+		message: fmt.Sprintf("owns NVMeDevice %s in node %s", device.Name, device.Spec.NodeName)}
+}
+
+// owns tells whether the device's claimRef is this claim in this life.
+func owns(claim *v1alpha1.NVMeDeviceClaim, device *v1alpha1.NVMeDevice) bool {
+	return device.Status.ClaimRef != nil && device.Status.ClaimRef.UID == claim.UID
+}
+
+// seniority orders claims that compete: the oldest first, then by name.
+func seniority(a, b *v1alpha1.NVMeDeviceClaim) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+func nodesOf(devices []*v1alpha1.NVMeDevice) string {
+	var nodes []string
+	for _, device := range devices {
+		nodes = append(nodes, device.Spec.NodeName)
+	}
+	slices.Sort(nodes)
+	if len(nodes) == 1 {
+		return "node " + nodes[0]
+	}
+	return "nodes " + strings.Join(nodes, " and ")
+}
+
+// stateOf sums up whether a device can be claimed.
+func stateOf(device *v1alpha1.NVMeDevice) v1alpha1.DeviceState {
+	if device.Status.ClaimRef != nil {
+		return v1alpha1.DeviceClaimed
+	}
+	if _, _, ok := drive.Unusable(device); !ok {
+		return v1alpha1.DeviceUnavailable
+	}
+	return v1alpha1.DeviceAvailable
+}
+
+// statusOf is the status of a claim with this verdict.
+func statusOf(claim *v1alpha1.NVMeDeviceClaim, v verdict) v1alpha1.NVMeDeviceClaimStatus {
+	status := *claim.Status.DeepCopy()
+	status.Active, status.MatchedDevice, status.NodeName = false, "", ""
+	outcome := metav1.ConditionFalse
+	if v.device != nil {
+		status.Active = claim.DeletionTimestamp == nil
+		status.MatchedDevice, status.NodeName = v.device.Name, v.device.Spec.NodeName
+		outcome = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionBound, Status: outcome, Reason: v.reason, Message: v.message,
+		ObservedGeneration: claim.Generation,
+	})
+	return status
+}

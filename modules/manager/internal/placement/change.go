@@ -1,0 +1,97 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Change is what an event altered in the Ledger.
+type Change struct {
+	// Room is true when a volume that found no drive may find one now.
+	Room bool
+	// Reasons is true when a volume that found no drive may be refused for another
+	// reason now.
+	Reasons bool
+	// Devices are the NVMeDevices whose space is to be looked at again.
+	Devices []string
+	// Nodes are the RDMAStorageNodes whose space is to be looked at again.
+	Nodes []string
+	// Released are the serial numbers of drives that lost a partition.
+	Released []string
+}
+
+func (c *Change) merge(other Change) {
+	c.Room, c.Reasons = c.Room || other.Room, c.Reasons || other.Reasons
+	c.Devices = append(c.Devices, other.Devices...)
+	c.Nodes = append(c.Nodes, other.Nodes...)
+	c.Released = append(c.Released, other.Released...)
+}
+
+func (c *Change) empty() bool {
+	return !c.Room && !c.Reasons && len(c.Devices) == 0 && len(c.Nodes) == 0 && len(c.Released) == 0
+}
+
+// difference tells what matters between two states of a node.
+func difference(before, after *Node) Change {
+	var change Change
+	known := map[string]*Drive{}
+	for i := range before.Drives {
+		known[before.Drives[i].Device] = &before.Drives[i]
+	}
+	nodeChanged := before.Refusal != after.Refusal || before.Domain != after.Domain ||
+		!slices.Equal(before.Transports, after.Transports) || before.Name != after.Name
+	for i := range after.Drives {
+		drive := &after.Drives[i]
+		old := known[drive.Device]
+		delete(known, drive.Device)
+		if old == nil || old.Free != drive.Free || old.Claim != drive.Claim {
+			change.Devices = append(change.Devices, drive.Device)
+		}
+		change.Reasons = change.Reasons || old == nil || old.Refusal != drive.Refusal || old.Free != drive.Free || !slices.Equal(old.Holders, drive.Holders)
+		usable := after.Refusal == "" && drive.Refusal == ""
+		change.Room = change.Room || usable && (nodeChanged || old == nil || drive.roomierThan(old))
+	}
+	if len(change.Devices) > 0 || len(known) > 0 {
+		change.Nodes = []string{after.Name}
+	}
+	change.Reasons = change.Reasons || nodeChanged || len(known) > 0
+	change.Devices = append(change.Devices, slices.Sorted(maps.Keys(known))...)
+	return change
+}
+
+// roomierThan tells whether the drive may hold something that it refused before.
+func (d *Drive) roomierThan(old *Drive) bool {
+	left := func(b v1alpha1.TargetBackend) bool { return !slices.Contains(d.Holders, b) }
+	return old.Refusal != "" || d.Free > old.Free || slices.ContainsFunc(old.Holders, left)
+}
+
+// Subscribe calls f, which must not block, after each change until the returned
+// function is called.
+func (l *Ledger) Subscribe(f func(Change)) (cancel func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := l.nextID
+	l.nextID++
+	l.subscribers[id] = f
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.subscribers, id)
+	}
+}
+
+// apply makes a change under the lock and tells the subscribers without it.
+func (l *Ledger) apply(alter func() Change) {
+	l.mu.Lock()
+	change := alter()
+	var told []func(Change)
+	if !change.empty() {
+		told = slices.Collect(maps.Values(l.subscribers))
+	}
+	l.mu.Unlock()
+	for _, f := range told {
+		f(change)
+	}
+}

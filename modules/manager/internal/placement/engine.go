@@ -1,0 +1,172 @@
+package placement
+
+import (
+	"slices"
+	"time"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Drive is a drive as placement sees it.
+type Drive struct {
+	// Device is the name of the NVMeDevice.
+	Device string
+	// Serial is the drive's exact serial number.
+	Serial string
+	// Claim is the claim by which the drive may be used.
+	Claim v1alpha1.ObjectReference
+	// Refusal is why nothing can be placed on the drive; empty when it can.
+	Refusal Reason
+	// Holders are the backends that have or will have partitions on the drive.
+	Holders []v1alpha1.TargetBackend
+	// Free is the space left in bytes.
+	Free int64
+}
+
+// Node is a storage node with its drives.
+type Node struct {
+	Name string
+	// Domain is the network domain that reaches the node.
+	Domain v1alpha1.DomainName
+	// Refusal is why nothing can be placed on the node; empty when it can.
+	Refusal Reason
+	// AliveUntil is when the node's heartbeat expires.
+	AliveUntil time.Time
+	// Transports of the node's usable portals.
+	Transports []v1alpha1.Transport
+	// Drives in order of their names.
+	Drives []Drive
+}
+
+// Request is what a volume needs.
+type Request struct {
+	// Size in bytes, a multiple of capacity.Unit.
+	Size      int64
+	Backend   v1alpha1.TargetBackend
+	Transport v1alpha1.Transport
+	Topology  v1alpha1.TopologyRequirement
+	// Source, when set, is the drive that holds what the volume is a copy of; a
+	// copy stays there.
+	Source *DriveID
+}
+
+// DriveID names a drive: a serial number alone is not unique until proved so.
+type DriveID struct{ Node, Serial string }
+
+// Placement is where a volume goes.
+type Placement struct {
+	DriveID
+	Device string
+	Claim  v1alpha1.ObjectReference
+}
+
+// Rejection says why one drive was not taken.
+type Rejection struct {
+	Node, Device string
+	Reason       Reason
+}
+
+// rank orders the drives that can hold a volume.
+type rank struct {
+	preference   int // index in the preferred domains, the lower the better
+	free         int64
+	node, device string
+}
+
+func (r rank) betterThan(other rank) bool {
+	switch {
+	case r.preference != other.preference:
+		return r.preference < other.preference
+	case r.free != other.free:
+		return r.free > other.free
+	case r.device != other.device:
+		return r.device < other.device
+	default:
+		return r.node < other.node
+	}
+}
+
+// Decide chooses the drive for a request: of those that can hold it the one in
+// the most preferred domain, then the one with most space left after it, then
+// the first by name. The same snapshot always gives the same decision; nil means
+// that no drive can hold the volume, and Explain says why.
+func Decide(now time.Time, request Request, nodes []*Node) *Placement {
+	var best rank
+	var home *Node
+	var chosen *Drive
+	for _, node := range nodes {
+		refused := node.refuses(now, request)
+		if refused != "" {
+			continue
+		}
+		preference := slices.Index(request.Topology.Preferred, node.Domain)
+		if preference < 0 {
+			preference = len(request.Topology.Preferred)
+		}
+		for i := range node.Drives {
+			drive := &node.Drives[i]
+			if drive.refuses(node.Name, refused, request) != "" {
+				continue
+			}
+			candidate := rank{preference, drive.Free - request.Size, node.Name, drive.Device}
+			if chosen == nil || candidate.betterThan(best) {
+				best, home, chosen = candidate, node, drive
+			}
+		}
+	}
+	if chosen == nil {
+		return nil
+	}
+	return &Placement{DriveID{home.Name, chosen.Serial}, chosen.Device, chosen.Claim}
+}
+
+// Explain lists the drives that cannot hold a request, with the reason of each.
+func Explain(now time.Time, request Request, nodes []*Node) []Rejection {
+	drives := 0
+	for _, node := range nodes {
+		drives += len(node.Drives)
+	}
+	rejected := make([]Rejection, 0, drives)
+	for _, node := range nodes {
+		refused := node.refuses(now, request)
+		for i := range node.Drives {
+			if reason := node.Drives[i].refuses(node.Name, refused, request); reason != "" {
+				rejected = append(rejected, Rejection{node.Name, node.Drives[i].Device, reason})
+			}
+		}
+	}
+	return rejected
+}
+
+// refuses is why no drive of the node can hold the volume.
+func (n *Node) refuses(now time.Time, request Request) Reason {
+	switch {
+	case n.Refusal != "":
+		return n.Refusal
+	case !now.Before(n.AliveUntil):
+		return NodeSilent
+	case len(request.Topology.Requisite) > 0 && !slices.Contains(request.Topology.Requisite, n.Domain):
+		return OutsideTopology
+	case !slices.Contains(n.Transports, request.Transport):
+		return noPortal(request.Transport)
+	}
+	return ""
+}
+
+// refuses is why the drive cannot hold the volume. What is wrong with the drive
+// itself is said before what is wrong with its node.
+func (d *Drive) refuses(node string, nodeRefusal Reason, request Request) Reason {
+	switch {
+	case d.Refusal != "":
+		return d.Refusal
+	case nodeRefusal != "":
+		return nodeRefusal
+	case request.Source != nil && *request.Source != DriveID{node, d.Serial}:
+		return NotTheSource
+	case slices.ContainsFunc(d.Holders, func(b v1alpha1.TargetBackend) bool { return b != request.Backend }):
+		return BackendElsewhere
+	case d.Free < request.Size:
+		return NoSpace
+	}
+	return ""
+}

@@ -1,0 +1,449 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+func TestLedgerRefuses(t *testing.T) {
+	falseOf := func(all []metav1.Condition, kind string) {
+		for i := range all {
+			if all[i].Type == kind {
+				all[i].Status = metav1.ConditionFalse
+			}
+		}
+	}
+	device := func(change func(*v1alpha1.NVMeDevice)) func(*Ledger) {
+		return func(l *Ledger) { d := aDevice("d1", "n1", 9*unit); change(d); l.deviceSeen(d) }
+	}
+	claim := func(change func(*v1alpha1.NVMeDeviceClaim)) func(*Ledger) {
+		return func(l *Ledger) { c := aClaim("d1", "n1"); change(c); l.claimSeen(c) }
+	}
+	storage := func(change func(*v1alpha1.RDMAStorageNode)) func(*Ledger) {
+		return func(l *Ledger) { n := aNode("n1"); change(n); l.nodeSeen(n) }
+	}
+	owner := func(change func(*v1alpha1.StorageNode)) func(*Ledger) {
+		return func(l *Ledger) {
+			o := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: v1alpha1.StorageNodeSpec{NetworkDomain: "default"}}
+			change(o)
+			l.ownerSeen(o)
+		}
+	}
+	cases := map[string]struct {
+		alter func(*Ledger)
+		want  Reason
+	}{
+		"a drive without claim": {device(func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef = nil }), DriveUnclaimed},
+		"a drive of another life of the claim": {device(func(d *v1alpha1.NVMeDevice) {
+			d.Status.ClaimRef.UID = "former"
+		}), ClaimInactive},
+		"a claim that is not active": {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.Status.Active = false }), ClaimInactive},
+		"a claim of another serial": {func(l *Ledger) {
+			c := aClaim("d1", "n1")
+			c.Spec.SerialNumber = "serial-d2"
+			l.claimSeen(c)
+			l.deviceSeen(aDevice("d1", "n1", 9*unit))
+		}, ClaimInactive},
+		"a claim on another node":       {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.Status.NodeName = "n2" }), ClaimInactive},
+		"a claim that is being deleted": {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.DeletionTimestamp = ptr.To(metav1.Now()) }), ClaimInactive},
+		"a claim that is closed":        {func(l *Ledger) { l.CloseClaim(aClaim("d1", "n1")) }, ClaimInactive},
+		"a claim that is gone":          {func(l *Ledger) { l.claimGone(aClaim("d1", "n1")) }, ClaimInactive},
+		"a serial number in two nodes": {func(l *Ledger) {
+			d := aDevice("d9", "n9", unit)
+			d.Spec.SerialNumber = "serial-d1"
+			d.Status.ClaimRef = nil
+			l.deviceSeen(d)
+		}, DuplicateSerial},
+		"a drive that is not there": {device(func(d *v1alpha1.NVMeDevice) {
+			falseOf(d.Status.Conditions, v1alpha1.ConditionHardwareAvailable)
+		}), DriveUnavailable},
+		"a drive with foreign content": {device(func(d *v1alpha1.NVMeDevice) {
+			falseOf(d.Status.Conditions, v1alpha1.ConditionMediaUsable)
+		}), DriveUnusable},
+		"a cordoned drive": {device(func(d *v1alpha1.NVMeDevice) {
+			d.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "yes"}
+		}), DriveCordoned},
+		"a drive locked by another backend": {device(func(d *v1alpha1.NVMeDevice) {
+			d.Status.ActiveBackend = v1alpha1.ActiveBackendSPDK
+		}), BackendElsewhere},
+		"a node that is gone": {func(l *Ledger) { l.nodeGone(aNode("n1")) }, NodeUnknown},
+		"a node that is not ready": {storage(func(n *v1alpha1.RDMAStorageNode) {
+			falseOf(n.Status.Conditions, v1alpha1.ConditionReady)
+		}), NodeNotReady},
+		"a node whose scan was incomplete": {storage(func(n *v1alpha1.RDMAStorageNode) {
+			falseOf(n.Status.Conditions, v1alpha1.ConditionNVMeInventoryReady)
+		}), InventoryIncomplete},
+		"a node without portal": {storage(func(n *v1alpha1.RDMAStorageNode) { n.Spec.Portals = nil }), NoTCPPortal},
+		"a disabled owner":      {owner(func(o *v1alpha1.StorageNode) { o.Spec.Enabled = ptr.To(false) }), NodeDisabled},
+		"a cordoned owner": {owner(func(o *v1alpha1.StorageNode) {
+			o.Annotations = map[string]string{v1alpha1.CordonedAnnotation: ""}
+		}), NodeCordoned},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(fixed, 9*unit)
+			tc.alter(l)
+			attempt := l.Place(aPartition("p", unit))
+			if attempt.Placement != nil || !strings.Contains(attempt.Refusal, "1 "+string(tc.want)) {
+				t.Errorf("placement %v, refusal %q, want one %q", attempt.Placement, attempt.Refusal, tc.want)
+			}
+		})
+	}
+}
+
+func TestLedgerAccepts(t *testing.T) {
+	cases := map[string]func(*Ledger){
+		"as it is": func(*Ledger) {},
+		"a serial number that another node had before the drive was moved": func(l *Ledger) {
+			d := aDevice("d9", "n9", unit)
+			d.Spec.SerialNumber, d.Status.ClaimRef = "serial-d1", nil
+			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHardwareAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotFound}}
+			l.deviceSeen(d)
+		},
+		"a cordon that was lifted": func(l *Ledger) {
+			d := aDevice("d1", "n1", 9*unit)
+			d.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "false"}
+			l.deviceSeen(d)
+		},
+		"the backend that has the drive": func(l *Ledger) {
+			d := aDevice("d1", "n1", 9*unit)
+			d.Status.ActiveBackend = v1alpha1.ActiveBackendKernel
+			l.deviceSeen(d)
+		},
+		"an owner that says nothing of being enabled": func(l *Ledger) {
+			l.ownerSeen(&v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: v1alpha1.StorageNodeSpec{NetworkDomain: "rack-1"}})
+		},
+	}
+	for name, alter := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(fixed, 9*unit)
+			alter(l)
+			mustPlace(t, l, aPartition("p", unit))
+		})
+	}
+}
+
+func TestTheStorageNodeNamesTheDomain(t *testing.T) {
+	l := newLedger(fixed, 9*unit, 9*unit)
+	l.ownerSeen(&v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: v1alpha1.StorageNodeSpec{NetworkDomain: "rack-2"}})
+	p := aPartition("p", unit)
+	p.Spec.Topology = &v1alpha1.TopologyRequirement{Requisite: []v1alpha1.DomainName{"rack-2"}}
+	if got := mustPlace(t, l, p).Node; got != "n2" {
+		t.Errorf("placed on node %s, want n2 in rack-2", got)
+	}
+	p = aPartition("q", unit)
+	p.Spec.Topology = &v1alpha1.TopologyRequirement{Requisite: []v1alpha1.DomainName{"default"}}
+	if got := mustPlace(t, l, p).Node; got != "n1" {
+		t.Errorf("placed on node %s, want n1 in the default domain", got)
+	}
+}
+
+func TestSilentNodeIsNotChosenUntilItIsHeardAgain(t *testing.T) {
+	at := now
+	l := newLedger(func() time.Time { return at }, 9*unit)
+	var room int
+	l.Subscribe(func(c Change) {
+		if c.Room {
+			room++
+		}
+	})
+	at = now.Add(45 * time.Second)
+	if attempt := l.Place(aPartition("p", unit)); !strings.Contains(attempt.Refusal, string(NodeSilent)) {
+		t.Fatalf("refusal %q, want %q", attempt.Refusal, NodeSilent)
+	}
+	l.leaseSeen(aLease("n1", at))
+	if room != 1 {
+		t.Errorf("the end of the silence made room %d times, want 1", room)
+	}
+	at = at.Add(15 * time.Second)
+	l.leaseSeen(aLease("n1", at))
+	if room != 1 {
+		t.Error("a mere renewal woke those who wait")
+	}
+	mustPlace(t, l, aPartition("p", unit))
+}
+
+func TestAssumptionLastsUntilTheWatchShowsThePlacement(t *testing.T) {
+	l := newLedger(fixed, 2*unit)
+	p := aPartition("p", 2*unit)
+	placement := mustPlace(t, l, p)
+
+	if again := l.Place(p); again.Placement == nil || *again.Placement != *placement {
+		t.Fatalf("before an answer the same placement must be sent again, got %+v", again)
+	}
+	l.Sent(p.UID)
+	if again := l.Place(p); !again.Settled {
+		t.Fatalf("after the answer nothing is left to do, got %+v", again)
+	}
+	l.partitionSeen(p) // the watch lags
+	if other := l.Place(aPartition("q", unit)); other.Placement != nil {
+		t.Fatal("the space of an assumed placement was given away")
+	}
+	l.partitionSeen(placed(p, placement, "2"))
+	l.partitionSeen(p) // and is out of order
+	if other := l.Place(aPartition("q", unit)); other.Placement != nil {
+		t.Fatal("the space of a placed partition was given away")
+	}
+	l.partitionGone(placed(p, placement, "2"))
+	mustPlace(t, l, aPartition("q", unit))
+}
+
+func TestLaterStateWithoutPlacementProvesThatItDidNotLand(t *testing.T) {
+	l := newLedger(fixed, 2*unit)
+	p := aPartition("p", 2*unit)
+	mustPlace(t, l, p)
+	l.deviceSeen(aDevice("d2", "n2", 4*unit))
+	l.claimSeen(aClaim("d2", "n2"))
+	l.nodeSeen(aNode("n2"))
+	l.leaseSeen(aLease("n2", now))
+	later := p.DeepCopy()
+	later.ResourceVersion = "2"
+	if got := mustPlace(t, l, later).Device; got != "d2" {
+		t.Errorf("decided for %s, want the roomier d2, decided anew", got)
+	}
+	if free, _ := l.Space("d1"); free != 2*unit {
+		t.Errorf("%d bytes of d1 free, want all %d after the first decision fell", free, 2*unit)
+	}
+}
+
+func TestWithdrawnPlacementIsFree(t *testing.T) {
+	l := newLedger(fixed, 2*unit)
+	mustPlace(t, l, aPartition("p", 2*unit))
+	l.Withdraw("p")
+	mustPlace(t, l, aPartition("q", 2*unit))
+}
+
+func TestSpaceCountsEveryAssignedPartition(t *testing.T) {
+	l := newLedger(fixed, 16*unit)
+	ref := v1alpha1.ObjectReference{Namespace: "default", Name: "claim-d1", UID: "claim-d1"}
+	on := func(name string, size int64, change func(*v1alpha1.NVMePartition)) {
+		p := placed(aPartition(name, size), &Placement{DriveID{"n1", "serial-d1"}, "d1", ref}, "2")
+		change(p)
+		l.partitionSeen(p)
+	}
+	steps := []struct {
+		name string
+		do   func()
+		want int64
+	}{
+		{"nothing", func() {}, 16 * unit},
+		{"one", func() { on("a", 2*unit, func(*v1alpha1.NVMePartition) {}) }, 14 * unit},
+		{"one in another namespace", func() { on("b", unit, func(p *v1alpha1.NVMePartition) { p.Namespace = "elsewhere" }) }, 13 * unit},
+		{"a terminating one", func() {
+			on("c", unit, func(p *v1alpha1.NVMePartition) { p.DeletionTimestamp = ptr.To(metav1.Now()) })
+		}, 12 * unit},
+		{"one that is no multiple of the unit", func() { on("d", unit+1, func(*v1alpha1.NVMePartition) {}) }, 10 * unit},
+		{"one that grew", func() { on("a", 3*unit, func(*v1alpha1.NVMePartition) {}) }, 9 * unit},
+		{"one whose backend took more", func() {
+			on("b", unit, func(p *v1alpha1.NVMePartition) { p.Status.AllocatedCapacity = 2 * unit })
+		}, 8 * unit},
+		{"more than there is", func() { on("e", 99*unit, func(*v1alpha1.NVMePartition) {}) }, 0},
+		{"that gone", func() { l.partitionGone(aPartition("e", 99*unit)) }, 8 * unit},
+	}
+	for _, step := range steps {
+		step.do()
+		if free, claimed := l.Space("d1"); free != step.want || !claimed {
+			t.Errorf("%s: %d units free (claimed %v), want %d", step.name, free/unit, claimed, step.want/unit)
+		}
+		if free := l.NodeSpace("n1"); free != step.want {
+			t.Errorf("%s: %d units free on the node, want %d", step.name, free/unit, step.want/unit)
+		}
+	}
+}
+
+func TestUnclaimedDriveGivesNothing(t *testing.T) {
+	l := newLedger(fixed, 4*unit)
+	d := aDevice("d2", "n1", 4*unit)
+	d.Status.ClaimRef = nil
+	l.deviceSeen(d)
+	if _, claimed := l.Space("d2"); claimed {
+		t.Error("an unclaimed drive has free space")
+	}
+	if got := l.NodeSpace("n1"); got != 4*unit {
+		t.Errorf("node has %d units free, want those of the claimed drive alone", got/unit)
+	}
+}
+
+func TestClosedClaimListsThoseWrittenAndThoseAboutToBe(t *testing.T) {
+	l := newLedger(fixed, 9*unit)
+	p, q := aPartition("p", unit), aPartition("q", unit)
+	l.partitionSeen(placed(p, mustPlace(t, l, p), "2"))
+	mustPlace(t, l, q)
+	left := l.CloseClaim(aClaim("d1", "n1"))
+	if len(left) != 2 || left[0].Name != "p" || left[1].Name != "q" {
+		t.Errorf("left %v, want p and q", left)
+	}
+	var released []string
+	l.Subscribe(func(c Change) { released = append(released, c.Released...) })
+	l.partitionGone(p)
+	l.partitionGone(q)
+	if len(released) != 2 || len(l.CloseClaim(aClaim("d1", "n1"))) != 0 {
+		t.Errorf("released %v, want the drive's serial number twice and nothing left", released)
+	}
+}
+
+func TestWaitingIsWokenByRoomAlone(t *testing.T) {
+	ref := v1alpha1.ObjectReference{Namespace: "default", Name: "claim-d1", UID: "claim-d1"}
+	placement := &Placement{DriveID{"n1", "serial-d1"}, "d1", ref}
+	cases := map[string]struct {
+		event func(*Ledger)
+		want  bool
+	}{
+		"a partition gone":           {func(l *Ledger) { l.partitionGone(aPartition("full", 4*unit)) }, true},
+		"another partition":          {func(l *Ledger) { l.partitionSeen(placed(aPartition("more", unit), placement, "2")) }, false},
+		"the same device again":      {func(l *Ledger) { l.deviceSeen(aDevice("d1", "n1", 4*unit)) }, false},
+		"a larger device":            {func(l *Ledger) { l.deviceSeen(aDevice("d1", "n1", 8*unit)) }, true},
+		"another device":             {func(l *Ledger) { l.deviceSeen(aDevice("d2", "n1", unit)) }, false},
+		"a claim for another device": {func(l *Ledger) { l.deviceSeen(aDevice("d2", "n1", unit)); l.claimSeen(aClaim("d2", "n1")) }, true},
+		"a portal of another transport": {func(l *Ledger) {
+			n := aNode("n1")
+			n.Spec.Portals[0].Transport = v1alpha1.TransportRDMA
+			l.nodeSeen(n)
+		}, true},
+		"a node that is gone": {func(l *Ledger) { l.nodeGone(aNode("n1")) }, false},
+		"the own free capacity, written": {func(l *Ledger) {
+			d := aDevice("d1", "n1", 4*unit)
+			d.Status.FreeCapacity = ptr.To[int64](0)
+			l.deviceSeen(d)
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(fixed, 4*unit)
+			l.partitionSeen(placed(aPartition("full", 4*unit), placement, "2"))
+			if attempt := l.Place(aPartition("p", unit)); attempt.Placement != nil {
+				t.Fatal("placed on a full drive")
+			}
+			if waiting := l.Waiting(); len(waiting) != 1 || waiting[0].Name != "p" {
+				t.Fatalf("waiting %v, want p", waiting)
+			}
+			woken := false
+			cancel := l.Subscribe(func(c Change) { woken = woken || c.Room })
+			tc.event(l)
+			if woken != tc.want {
+				t.Errorf("woken %v, want %v", woken, tc.want)
+			}
+			cancel()
+			woken = false
+			l.deviceSeen(aDevice("d7", "n1", 100*unit))
+			if woken {
+				t.Error("told after it unsubscribed")
+			}
+		})
+	}
+}
+
+func TestSources(t *testing.T) {
+	ref := func(kind v1alpha1.VolumeKind, uid types.UID) *v1alpha1.VolumeSource {
+		return &v1alpha1.VolumeSource{Volume: &v1alpha1.VolumeReference{Kind: kind, Namespace: "distort-system", Name: "s", UID: uid}}
+	}
+	cases := map[string]struct {
+		source  *v1alpha1.VolumeSource
+		device  string
+		refusal string
+	}{
+		"a clone stays with its source, though another drive is roomier": {source: ref(v1alpha1.KindNVMePartition, "s"), device: "d1"},
+		"a source that is not placed":                                    {source: ref(v1alpha1.KindNVMePartition, "t"), refusal: "source NVMePartition distort-system/s is not placed"},
+		"a source in a pool":                                             {source: ref(v1alpha1.KindVolume, "v"), refusal: "a drive cannot hold a copy of Volume s"},
+		"a snapshot":                                                     {source: &v1alpha1.VolumeSource{Snapshot: &v1alpha1.SnapshotReference{Name: "snap"}}, refusal: "snapshot snap cannot be restored to a drive"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(fixed, 9*unit, 8*unit)
+			mustPlace(t, l, aPartition("s", 4*unit))
+			p := aPartition("p", unit)
+			p.Spec.Source = tc.source
+			attempt := l.Place(p)
+			if tc.device != "" && (attempt.Placement == nil || attempt.Placement.Device != tc.device) {
+				t.Errorf("got %+v, want drive %s", attempt, tc.device)
+			}
+			if tc.refusal != "" && !strings.HasPrefix(attempt.Refusal, tc.refusal) {
+				t.Errorf("refusal %q, want %q", attempt.Refusal, tc.refusal)
+			}
+		})
+	}
+}
+
+// TestLedgerNeverOvercommits lets many callers place, lose answers, and see
+// their writes late and out of order, and looks at the drives after each step.
+func TestLedgerNeverOvercommits(t *testing.T) {
+	const callers, each = 8, 60
+	l := newLedger(fixed, 40*unit, 64*unit, 8*unit)
+	var truth sync.Mutex // what the API server holds
+	stored := map[string]*v1alpha1.NVMePartition{}
+
+	check := func() {
+		used := map[string]int64{}
+		for _, p := range stored {
+			used[p.Spec.NodeName] += p.Spec.Size
+		}
+		for node, total := range map[string]int64{"n1": 40 * unit, "n2": 64 * unit, "n3": 8 * unit} {
+			if used[node] > total {
+				t.Errorf("node %s holds %d units of %d", node, used[node]/unit, total/unit)
+			}
+		}
+	}
+	var wait sync.WaitGroup
+	for caller := range callers {
+		wait.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(caller), 7))
+			var unseen []func()
+			for i := range each {
+				p := aPartition(fmt.Sprintf("p%d-%d", caller, i), (1+random.Int64N(5))*unit)
+				attempt := l.Place(p)
+				if attempt.Placement == nil {
+					continue
+				}
+				landed := placed(p, attempt.Placement, "2")
+				truth.Lock()
+				stored[p.Name] = landed
+				check()
+				truth.Unlock()
+				if random.IntN(3) > 0 { // else the answer is lost
+					l.Sent(p.UID)
+				}
+				unseen = append(unseen, func() { l.partitionSeen(landed); l.partitionSeen(p) })
+				if random.IntN(4) == 0 { // the volume is deleted again
+					unseen = append(unseen, func() {
+						truth.Lock()
+						delete(stored, p.Name)
+						truth.Unlock()
+						l.partitionGone(landed)
+					})
+				}
+				for len(unseen) > random.IntN(6) { // the watch catches up at times
+					unseen[0]()
+					unseen = unseen[1:]
+				}
+			}
+			for _, event := range unseen {
+				event()
+			}
+		})
+	}
+	wait.Wait()
+	for i, total := range []int64{40 * unit, 64 * unit, 8 * unit} {
+		var used int64
+		for _, p := range stored {
+			if p.Spec.NodeName == fmt.Sprintf("n%d", i+1) {
+				used += p.Spec.Size
+			}
+		}
+		if free, _ := l.Space(fmt.Sprintf("d%d", i+1)); free != total-used {
+			t.Errorf("ledger says %d units of d%d are free, the partitions say %d", free/unit, i+1, (total-used)/unit)
+		}
+	}
+	if len(stored) == 0 {
+		t.Error("nothing was placed")
+	}
+}

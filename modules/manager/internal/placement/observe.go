@@ -1,0 +1,223 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// Watch feeds the Ledger from a cache, from now until the cache stops.
+func (l *Ledger) Watch(ctx context.Context, source cache.Cache) error {
+	for _, w := range []struct {
+		object  client.Object
+		handler toolscache.ResourceEventHandler
+	}{
+		{&v1alpha1.NVMeDevice{}, handlerOf(l.deviceSeen, l.deviceGone)},
+		{&v1alpha1.NVMeDeviceClaim{}, handlerOf(l.claimSeen, l.claimGone)},
+		{&v1alpha1.RDMAStorageNode{}, handlerOf(l.nodeSeen, l.nodeGone)},
+		{&v1alpha1.StorageNode{}, handlerOf(l.ownerSeen, l.ownerGone)},
+		{&coordinationv1.Lease{}, handlerOf(l.leaseSeen, func(*coordinationv1.Lease) {})},
+		{&v1alpha1.NVMePartition{}, handlerOf(l.partitionSeen, l.partitionGone)},
+	} {
+		informer, err := source.GetInformer(ctx, w.object)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", w.object, err)
+		}
+		registration, err := informer.AddEventHandler(w.handler)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", w.object, err)
+		}
+		l.mu.Lock()
+		l.registrations = append(l.registrations, registration)
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+func handlerOf[T client.Object](seen, gone func(T)) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { seen(o.(T)) },
+		UpdateFunc: func(_, o any) { seen(o.(T)) },
+		DeleteFunc: func(o any) {
+			if tombstone, missed := o.(toolscache.DeletedFinalStateUnknown); missed {
+				o = tombstone.Obj
+			}
+			gone(o.(T))
+		},
+	}
+}
+
+// hasSynced tells whether everything that the cache knew at its start is in the
+// Ledger.
+func (l *Ledger) hasSynced() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.registrations {
+		if !r.HasSynced() {
+			return false
+		}
+	}
+	return len(l.registrations) > 0
+}
+
+// WaitReady waits until the Ledger knows every placement that was made before
+// the call, by whichever process. It is called once this process leads.
+func (l *Ledger) WaitReady(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), l.hasSynced) {
+		return fmt.Errorf("wait for the inventory: %w", context.Cause(ctx))
+	}
+	l.catchUp.Lock()
+	defer l.catchUp.Unlock()
+	if l.caughtUp {
+		return nil
+	}
+	var partitions v1alpha1.NVMePartitionList
+	if err := l.live.List(ctx, &partitions); err != nil {
+		return fmt.Errorf("list partitions that a former leader may have placed: %w", err)
+	}
+	for i := range partitions.Items {
+		l.partitionSeen(&partitions.Items[i])
+	}
+	l.caughtUp = true
+	return nil
+}
+
+func (l *Ledger) deviceSeen(device *v1alpha1.NVMeDevice) {
+	l.apply(func() Change {
+		// A name may come back for another drive without an event in between.
+		if old := l.devices[device.Name]; old != nil {
+			l.byNode.remove(old.Spec.NodeName, old.Name)
+			l.bySerial.remove(old.Spec.SerialNumber, old.Name)
+		}
+		l.devices[device.Name] = device
+		l.byNode.add(device.Spec.NodeName, device.Name)
+		l.bySerial.add(device.Spec.SerialNumber, device.Name)
+		change := l.rebuildSerial(device.Spec.SerialNumber)
+		change.Devices = append(change.Devices, device.Name)
+		return change
+	})
+}
+
+func (l *Ledger) deviceGone(device *v1alpha1.NVMeDevice) {
+	l.apply(func() Change {
+		delete(l.devices, device.Name)
+		l.byNode.remove(device.Spec.NodeName, device.Name)
+		l.bySerial.remove(device.Spec.SerialNumber, device.Name)
+		change := l.rebuild(device.Spec.NodeName)
+		change.merge(l.rebuildSerial(device.Spec.SerialNumber))
+		return change
+	})
+}
+
+func (l *Ledger) claimSeen(claim *v1alpha1.NVMeDeviceClaim) {
+	l.apply(func() Change {
+		l.claims[claim.UID] = claim
+		return l.rebuildSerial(claim.Spec.SerialNumber)
+	})
+}
+
+func (l *Ledger) claimGone(claim *v1alpha1.NVMeDeviceClaim) {
+	l.apply(func() Change {
+		delete(l.claims, claim.UID)
+		delete(l.closed, claim.UID)
+		return l.rebuildSerial(claim.Spec.SerialNumber)
+	})
+}
+
+func (l *Ledger) nodeSeen(node *v1alpha1.RDMAStorageNode) {
+	l.apply(func() Change {
+		l.nodes[node.Name] = node
+		change := l.rebuild(node.Name)
+		change.Nodes = append(change.Nodes, node.Name)
+		return change
+	})
+}
+
+func (l *Ledger) nodeGone(node *v1alpha1.RDMAStorageNode) {
+	l.apply(func() Change {
+		delete(l.nodes, node.Name)
+		return l.rebuild(node.Name)
+	})
+}
+
+func (l *Ledger) ownerSeen(owner *v1alpha1.StorageNode) {
+	l.apply(func() Change {
+		l.owners[owner.Name] = owner
+		return l.rebuild(owner.Name)
+	})
+}
+
+func (l *Ledger) ownerGone(owner *v1alpha1.StorageNode) {
+	l.apply(func() Change {
+		delete(l.owners, owner.Name)
+		return l.rebuild(owner.Name)
+	})
+}
+
+// leaseSeen takes note of a heartbeat. Only the end of a silence is a change.
+func (l *Ledger) leaseSeen(lease *coordinationv1.Lease) {
+	node, isAgent := strings.CutPrefix(lease.Name, v1alpha1.LeaseNamePrefix)
+	if !isAgent {
+		return
+	}
+	l.apply(func() Change {
+		deadline := l.beats.Observe(node, lease)
+		at, known := l.position(node)
+		if !known {
+			return Change{}
+		}
+		silent := !l.clock().Before(l.snapshot[at].AliveUntil)
+		alive := *l.snapshot[at]
+		alive.AliveUntil = deadline
+		l.snapshot[at] = &alive
+		return Change{Room: silent && alive.Refusal == ""}
+	})
+}
+
+// partitionSeen records a placement. As a placement never changes once it is
+// made, an older state of the partition, or one that was read out of order,
+// undoes nothing.
+func (l *Ledger) partitionSeen(p *v1alpha1.NVMePartition) {
+	if p.Spec.NodeName == "" {
+		return
+	}
+	l.apply(func() Change {
+		r := &reservation{
+			key:     client.ObjectKeyFromObject(p),
+			drive:   DriveID{p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber},
+			backend: p.Spec.TargetBackend,
+			size:    rounded(max(p.Spec.Size, p.Status.AllocatedCapacity)),
+		}
+		if p.Spec.ClaimRef != nil {
+			r.claim = p.Spec.ClaimRef.UID
+		}
+		before := l.release(p.UID)
+		l.reserve(p.UID, r)
+		delete(l.waiting, p.UID)
+		change := l.rebuild(r.drive.Node)
+		if before != nil && before.drive != r.drive {
+			change.merge(l.rebuild(before.drive.Node))
+		}
+		return change
+	})
+}
+
+func (l *Ledger) partitionGone(p *v1alpha1.NVMePartition) {
+	l.apply(func() Change {
+		delete(l.waiting, p.UID)
+		r := l.release(p.UID)
+		if r == nil {
+			return Change{}
+		}
+		change := l.rebuild(r.drive.Node)
+		change.Released = append(change.Released, r.drive.Serial)
+		return change
+	})
+}

@@ -1,0 +1,175 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/manager/internal/lag"
+)
+
+// How long a change of the inventory may wait for others before the partitions
+// that found no drive are looked at again: for a new decision, and for a new
+// reason.
+const (
+	retryDelay  = 100 * time.Millisecond
+	reasonDelay = 2 * time.Second
+)
+
+// Reconciler places NVMePartitions: one write when it succeeds, one when it
+// first fails or fails for another reason, none otherwise.
+type Reconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// Ledger decides.
+	Ledger *Ledger
+	// Recorder of events.
+	Recorder events.EventRecorder
+
+	lag lag.Tracker
+}
+
+// SetupWithManager registers the reconciler, with one worker.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	unplaced := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		p, ok := o.(*v1alpha1.NVMePartition)
+		return ok && p.Spec.NodeName == ""
+	})
+	waiting := func(matters func(Change) bool) func(Change) []reconcile.Request {
+		return func(change Change) []reconcile.Request {
+			if !matters(change) {
+				return nil
+			}
+			var requests []reconcile.Request
+			for _, key := range r.Ledger.Waiting() {
+				requests = append(requests, reconcile.Request{NamespacedName: key})
+			}
+			return requests
+		}
+	}
+	room := waiting(func(c Change) bool { return c.Room })
+	reasons := waiting(func(c Change) bool { return c.Reasons })
+	return ctrl.NewControllerManagedBy(mgr).Named("placement").
+		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(unplaced)).
+		WatchesRawSource(Source(r.Ledger, room, retryDelay)).
+		WatchesRawSource(Source(r.Ledger, reasons, reasonDelay)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+}
+
+// Reconcile places one partition.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	p := &v1alpha1.NVMePartition{}
+	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case p.Spec.NodeName != "" || r.lag.Lags(p):
+		return reconcile.Result{}, nil
+	case p.DeletionTimestamp != nil:
+		return reconcile.Result{}, r.letGo(ctx, p)
+	}
+	attempt := r.Ledger.Place(p)
+	switch {
+	case attempt.Settled:
+		return reconcile.Result{}, nil
+	case attempt.Placement != nil:
+		return reconcile.Result{}, r.write(ctx, p, attempt.Placement)
+	default:
+		return reconcile.Result{}, r.refuse(ctx, p, attempt.Refusal)
+	}
+}
+
+// letGo drops the finalizer of a deleted partition that was never placed, and
+// so has nothing on any drive. The optimistic lock refuses it when a placement
+// landed meanwhile.
+func (r *Reconciler) letGo(ctx context.Context, p *v1alpha1.NVMePartition) error {
+	base := p.DeepCopy()
+	if !controllerutil.RemoveFinalizer(p, v1alpha1.SliceFinalizer) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, p, locked(base)); ignoreLost(err) != nil {
+		return fmt.Errorf("drop the finalizer of unplaced partition %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// write writes the placement: node, drive and claim in one patch.
+func (r *Reconciler) write(ctx context.Context, p *v1alpha1.NVMePartition, placement *Placement) error {
+	base := p.DeepCopy()
+	p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = placement.Node, placement.Serial
+	p.Spec.ClaimRef = placement.Claim.DeepCopy()
+	switch err := r.Client.Patch(ctx, p, locked(base)); {
+	case err == nil:
+		r.Ledger.Sent(p.UID)
+	case apierrors.IsConflict(err):
+		// Something else wrote the partition, or this placement landed before and
+		// its answer was lost. Either way the watch brings a later state.
+		return nil
+	case apierrors.IsNotFound(err):
+		r.Ledger.Withdraw(p.UID)
+		return nil
+	case apierrors.IsInvalid(err):
+		r.Ledger.Withdraw(p.UID)
+		return reconcile.TerminalError(fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err))
+	default:
+		return fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err)
+	}
+	log.FromContext(ctx).Info("placed partition", "node", placement.Node, "device", placement.Device, "serial", placement.Serial)
+	if meta.IsStatusConditionFalse(base.Status.Conditions, v1alpha1.ConditionPlaced) {
+		r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonPlaced, "Place",
+			"Placed on drive %s of node %s", placement.Serial, placement.Node)
+	}
+	return nil
+}
+
+// refuse says why the partition is not placed, when that changed.
+func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why string) error {
+	base := p.DeepCopy()
+	changed := meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionPlaced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoCandidate,
+		Message: why, ObservedGeneration: p.Generation,
+	})
+	if !changed {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, p, locked(base)); err != nil {
+		if ignoreLost(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("say why partition %s/%s is not placed: %w", p.Namespace, p.Name, err)
+	}
+	r.lag.Replaced(p, base.ResourceVersion)
+	log.FromContext(ctx).Info("found no drive for partition", "reason", why)
+	r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoCandidate, "Place", "%s", why)
+	return nil
+}
+
+// locked is a patch that the API server refuses when the object is not as base.
+func locked(base client.Object) client.Patch {
+	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+}
+
+// ignoreLost is nil for a write that came too late: the watch brings what there
+// is now, and with it another call.
+func ignoreLost(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
