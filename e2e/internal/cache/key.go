@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // keyLength is the number of hexadecimal digits of a key; 64 bits of SHA-256
@@ -76,13 +77,13 @@ func (k *Key) Files(dir string, patterns ...string) *Key {
 }
 
 // Tree adds every regular file below dir whose name matches one of the
-// patterns, in path order.
+// patterns, in path order. Go test files are left out: no build reads them.
 func (k *Key) Tree(dir string, patterns ...string) *Key {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.Type().IsRegular() && matchesAny(entry.Name(), patterns) {
+		if entry.Type().IsRegular() && matchesAny(entry.Name(), patterns) && !strings.HasSuffix(entry.Name(), "_test.go") {
 			name, err := filepath.Rel(dir, path)
 			if err != nil {
 				return err

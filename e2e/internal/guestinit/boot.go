@@ -119,8 +119,13 @@ func waitDisk(serial string) (string, error) {
 		}
 		for _, disk := range disks {
 			got, err := os.ReadFile(filepath.Join(disk, "serial"))
-			if err == nil && strings.TrimSpace(string(got)) == serial {
-				return filepath.Join("/dev", filepath.Base(disk)), nil
+			if err != nil || strings.TrimSpace(string(got)) != serial {
+				continue
+			}
+			// The disk is in sysfs a moment before its device file is there.
+			device := filepath.Join("/dev", filepath.Base(disk))
+			if _, err := os.Stat(device); err == nil {
+				return device, nil
 			}
 		}
 	}

@@ -1,6 +1,25 @@
 package prepare
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/distort-io/distort/e2e/internal/guest"
+)
+
+// Steps that the rest of the lab asks for by name.
+const (
+	StepEnvtest   = "envtest"
+	StepHelm      = "helm"
+	StepKernel    = "kernel"
+	StepInitrd    = "initrd"
+	StepRootDisk  = "root-disk"
+	StepLabDisk   = "lab-disk"
+	StepImageDisk = "image-disk"
+	StepBareDisk  = "bare-disk"
+	StepPackages  = "packages"
+	StepProduct   = "product"
+)
 
 // Catalogue returns every step. Programs of Kubernetes and etcd come from
 // $KUBE_BIN_DIR where that is set.
@@ -16,5 +35,34 @@ func Catalogue() []Step {
 		}
 		steps = append(steps, component.asStep())
 	}
-	return append(steps, envtestStep(), helmStep(), packagesStep(), kernelStep(), guestTreeStep())
+	return append(steps,
+		envtestStep(), packagesStep(), kernelStep(), guestTreeStep(), initrdStep(), rootDiskStep(), labDiskStep(), baseStep(),
+		productStep(), imageDiskStep(StepImageDisk, "disk with all container images", "base-images", "product"),
+		imageDiskStep(StepBareDisk, "disk with the images of a cluster without DISTORT", "base-images"), helmStep(),
+	)
+}
+
+// ClusterSteps are those that a running cluster needs; a bare one has no images
+// of the product.
+func ClusterSteps(bare bool) []string {
+	disk := StepImageDisk
+	if bare {
+		disk = StepBareDisk
+	}
+	return []string{StepPackages, StepEnvtest, StepKernel, StepInitrd, StepRootDisk, StepLabDisk, disk}
+}
+
+// GuestFiles names the files that guests boot from.
+func GuestFiles(made Artifacts) guest.Files {
+	images := made[StepImageDisk]
+	if images == "" {
+		images = made[StepBareDisk]
+	}
+	return guest.Files{
+		Kernel:    filepath.Join(made[StepKernel], kernelImage),
+		Initrd:    filepath.Join(made[StepInitrd], initrdFile),
+		RootDisk:  filepath.Join(made[StepRootDisk], rootDisk),
+		LabDisk:   filepath.Join(made[StepLabDisk], labDisk),
+		ImageDisk: filepath.Join(images, imageDisk),
+	}
 }

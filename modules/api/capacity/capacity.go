@@ -72,5 +72,9 @@ func Allocatable(raw int64) int64 {
 	if raw <= 0 {
 		return 0
 	}
-	return (raw - (raw+99)/100) / Unit * Unit
+	spare := raw / 100
+	if raw%100 != 0 {
+		spare++
+	}
+	return (raw - spare) / Unit * Unit
 }

@@ -37,7 +37,7 @@ type world struct {
 	uses    map[string][]inventory.Use
 	usesErr error
 	found   map[string]media.Finding
-	probed []string // serials probed, in order
+	probed  []string // serials probed, in order
 	started bool
 	clock   time.Time
 	writes  []string
@@ -417,72 +417,6 @@ func TestOneDrivesFailureDoesNotKeepTheOthersBack(t *testing.T) {
 	}
 	w.device(t, "B")
 	w.node(t)
-}
-
-func TestHeartbeatIsOneWrite(t *testing.T) {
-	w := newWorld(t)
-	h := &Heartbeat{Client: w.Client, NodeName: node, Namespace: "distort-system", Now: func() time.Time { return w.clock }}
-	for i := range 3 {
-		w.writes = nil
-		w.clock = w.clock.Add(15 * time.Second)
-		if err := h.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if i > 0 && len(w.writes) != 1 {
-			t.Errorf("renewal %d wrote %v", i, w.writes)
-		}
-	}
-	var lease coordinationv1.Lease
-	if err := w.Client.Get(t.Context(), types.NamespacedName{Namespace: "distort-system", Name: "distort-agent-" + node}, &lease); err != nil {
-		t.Fatal(err)
-	}
-	if !lease.Spec.RenewTime.Time.Equal(w.clock) || *lease.Spec.LeaseDurationSeconds != 45 || *lease.Spec.HolderIdentity != node {
-		t.Errorf("lease = %+v", lease.Spec)
-	}
-	if lease.Spec.AcquireTime == nil {
-		t.Error("the renewals dropped the acquire time")
-	}
-}
-
-func TestUeventsOfInterest(t *testing.T) {
-	event := func(lines ...string) string { return strings.Join(lines, "\x00") + "\x00" }
-	tests := map[string]struct {
-		message string
-		want    bool
-	}{
-		"controller changes": {event("change@/devices/x/nvme/nvme0", "ACTION=change", "SUBSYSTEM=nvme"), true},
-		"drive is added":     {event("add@/devices/x/nvme0n1", "ACTION=add", "DEVPATH=/devices/x/nvme0n1", "SUBSYSTEM=block", "DEVTYPE=disk"), true},
-		"partition is added": {event("add@/devices/x/nvme0n1p1", "ACTION=add", "DEVPATH=/devices/x/nvme0n1/nvme0n1p1", "SUBSYSTEM=block", "DEVTYPE=partition"), false},
-		"drive was written":  {event("change@/devices/x/nvme0n1", "ACTION=change", "DEVPATH=/devices/x/nvme0n1", "SUBSYSTEM=block", "DEVTYPE=disk"), false},
-		"another disk":       {event("add@/devices/x/sda", "ACTION=add", "DEVPATH=/devices/x/sda", "SUBSYSTEM=block", "DEVTYPE=disk"), false},
-		"RDMA device":        {event("add@/devices/virtual/infiniband/rxe0", "ACTION=add", "SUBSYSTEM=infiniband"), true},
-		"something else":     {event("add@/devices/x", "ACTION=add", "SUBSYSTEM=usb"), false},
-		"garbage":            {"\x00\x00===", false},
-	}
-	for name, tc := range tests {
-		if got := interesting(tc.message); got != tc.want {
-			t.Errorf("%s: interesting = %v", name, got)
-		}
-	}
-}
-
-func TestUeventsEndWithTheirContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	u := NewUevents()
-	done := make(chan error, 1)
-	go func() { done <- u.Start(ctx) }()
-	u.Poke()
-	u.Poke()
-	<-u.Changed()
-	cancel()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the listener does not end")
-	}
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {

@@ -74,6 +74,23 @@ func TestEachModeServesItsServicesAlone(t *testing.T) {
 	}
 }
 
+func TestANodeStartsWithoutModulesThatItCannotLoad(t *testing.T) {
+	for load, want := range map[bool][]string{
+		false: nil,
+		true:  {"modprobe -- nvme-fabrics", "modprobe -- nvme-tcp", "modprobe -- nvme-rdma"},
+	} {
+		o, h := options(t, app.ModeNode, "any"), newHost(t)
+		o.NetworkDomain, o.LoadModules = "rack-1", load
+		_, logged := start(t, o, h)
+		if diff := cmp.Diff(want, h.commands.commands()); diff != "" {
+			t.Error(diff)
+		}
+		if strings.Contains(logged.String(), "kernel module is not loaded") != load {
+			t.Errorf("log: %s", logged)
+		}
+	}
+}
+
 // TestKubeletFindsTheDriver plays kubelet's plugin watcher.
 func TestKubeletFindsTheDriver(t *testing.T) {
 	o := options(t, app.ModeNode, "any")
@@ -167,6 +184,7 @@ func TestMainRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"an unknown flag": {[]string{"--nope"}, 2},
 		"an argument":     {[]string{"nope"}, 2},
 		"a bad flag":      {[]string{"--mode=both"}, 1},
+		"a bad level":     {[]string{"--log-level=LOUD"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := &logBuffer{}

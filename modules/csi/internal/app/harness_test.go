@@ -2,9 +2,11 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +59,21 @@ func (b *logBuffer) String() string {
 type host struct {
 	kernel      *initiatortest.Kernel
 	filesystems *filesystemtest.Host
+	commands    *recorder
 	app.Host
+}
+
+// recorder is a machine whose programs all fail.
+type recorder struct {
+	mu  sync.Mutex
+	ran []string
+}
+
+func (r *recorder) Run(_ context.Context, name string, args ...string) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ran = append(r.ran, strings.Join(append([]string{name}, args...), " "))
+	return nil, errors.New("not found in directory /lib/modules")
 }
 
 func newHost(t *testing.T) *host {
@@ -66,7 +82,7 @@ func newHost(t *testing.T) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{kernel: kernel}
+	h := &host{kernel: kernel, commands: &recorder{}}
 	h.filesystems = filesystemtest.New(func(path string) (filesystemtest.Device, bool) {
 		nqn, number, found := kernel.Resolve(path)
 		return filesystemtest.Device{Medium: nqn, Number: number, Size: kernel.Size(path)}, found
@@ -75,8 +91,16 @@ func newHost(t *testing.T) *host {
 		Initiator:   initiator.New(initiator.Options{Kernel: kernel, Sysfs: kernel.Sysfs(), Dev: kernel.Dev()}),
 		Filesystems: filesystem.New(h.filesystems.Options()),
 		Records:     staging.New(t.TempDir()),
+		Commands:    h.commands,
 	}
 	return h
+}
+
+// commands lists what was run.
+func (r *recorder) commands() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ran)
 }
 
 // options are those of a process of this mode, in directories of the test.

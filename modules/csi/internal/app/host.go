@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/distort-io/distort/modules/csi/internal/command"
 	"github.com/distort-io/distort/modules/csi/internal/filesystem"
 	"github.com/distort-io/distort/modules/csi/internal/initiator"
 	"github.com/distort-io/distort/modules/csi/internal/node"
@@ -16,6 +17,8 @@ type Host struct {
 	Initiator   node.Initiator
 	Filesystems node.Filesystems
 	Records     node.Records
+	// Commands loads kernel modules.
+	Commands command.Runner
 }
 
 // LinuxHost is this machine.
@@ -26,5 +29,6 @@ func LinuxHost(o Options, log logr.Logger) Host {
 		}),
 		Filesystems: filesystem.New(filesystem.Options{}),
 		Records:     staging.New(filepath.Join(o.pluginDir(), "staged")),
+		Commands:    command.Exec{},
 	}
 }

@@ -28,16 +28,16 @@ func Main(ctx context.Context, args []string, getenv func(string) string, stderr
 	case errors.Is(err, pflag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintln(stderr, err)
+		_, _ = fmt.Fprintln(stderr, err)
 		return 2
 	case *version:
-		fmt.Fprintln(stderr, "distort-csi", Version())
+		_, _ = fmt.Fprintln(stderr, "distort-csi", Version())
 		return 0
 	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "unexpected argument %q\n", flags.Arg(0))
+		_, _ = fmt.Fprintf(stderr, "unexpected argument %q\n", flags.Arg(0))
 		return 2
 	}
-	log := logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-o.LogLevel)}))
+	log := logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.LogLevel}))
 	// The libraries have one global logger each.
 	klog.SetLogger(log)
 	ctrllog.SetLogger(log)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,9 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/node"
 	"github.com/distort-io/distort/modules/csi/internal/request"
 )
+
+// nodeReadTimeout bounds the only read at the start.
+const nodeReadTimeout = time.Minute
 
 // newNode makes the service. It has no cache: a node reads its own attachment
 // when it stages one, and its own Node once, here.
@@ -44,6 +48,8 @@ func networkDomain(ctx context.Context, o Options, c client.Reader) (string, err
 	if o.NetworkDomain != "" {
 		return o.NetworkDomain, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, nodeReadTimeout)
+	defer cancel()
 	n := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
 	if err := c.Get(ctx, types.NamespacedName{Name: o.NodeID}, &n); err != nil {
 		return "", fmt.Errorf("read label %s of Node %s: %w", o.TopologyKey, o.NodeID, err)

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +49,8 @@ type Options struct {
 	HealthAddress        string
 	MetricsAddress       string
 	Kubeconfig           string
-	LogLevel             int
+	LogLevel             slog.Level
+	LoadModules          bool
 }
 
 // AddFlags declares the flags; getenv provides the defaults that Kubernetes'
@@ -64,16 +66,17 @@ func (o *Options) AddFlags(f *pflag.FlagSet, getenv func(string) string) {
 	f.StringVar(&o.Endpoint, "endpoint", "", "CSI socket as unix:///path, in a directory that is made or closed to others (0700); default unix://"+defaultControllerSocket+" for mode controller, unix://<kubelet-dir>/plugins/"+v1alpha1.DriverName+"/csi.sock else")
 	f.StringVar(&o.NodeID, "node-id", getenv("NODE_NAME"), "name of this Kubernetes node; default $NODE_NAME (modes node and all)")
 	f.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's root directory, mounted at the same path (modes node and all)")
-	f.StringVar(&o.RegistrationDir, "registration-dir", "", "kubelet's plugin registry directory; default <kubelet-dir>/plugins_registry, none to not register (modes node and all)")
+	f.StringVar(&o.RegistrationDir, "registration-dir", "", "kubelet's plugin registry directory; default <kubelet-dir>/plugins_registry; \"none\" does not register (modes node and all)")
 	f.StringVar(&o.Namespace, "namespace", or(getenv("POD_NAMESPACE"), v1alpha1.DefaultNamespace), "namespace of the volume objects; default $POD_NAMESPACE")
 	f.StringVar(&o.DefaultBackend, "default-backend", string(v1alpha1.BackendKernel), "target-backend of a StorageClass that names none")
 	f.StringVar(&o.TopologyKey, "topology-key", v1alpha1.TopologyKey, "node label and CSI topology segment that hold a node's network domain")
 	f.StringVar(&o.NetworkDomain, "network-domain", "", "this node's network domain; default the value of its label (modes node and all)")
 	f.StringVar(&o.DefaultNetworkDomain, "default-network-domain", v1alpha1.DefaultNetworkDomain, "network domain of storage nodes that no StorageNode describes (modes controller and all)")
+	f.BoolVar(&o.LoadModules, "load-modules", false, "load the kernel's NVMe-oF initiator with modprobe at the start (modes node and all)")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, 0 for none")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address of /metrics, 0 for none")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "path of a kubeconfig; default the pod's service account")
-	f.IntVar(&o.LogLevel, "v", 0, "log level; 1 also logs probes")
+	f.TextVar(&o.LogLevel, "log-level", slog.LevelInfo, "DEBUG, INFO, WARN or ERROR; DEBUG also logs probes")
 }
 
 // none switches an optional directory or address off.

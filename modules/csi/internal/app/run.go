@@ -67,6 +67,9 @@ func (p *parts) assemble(ctx context.Context, o Options, config *rest.Config, ho
 		}
 	}
 	if o.Mode.node() {
+		if o.LoadModules {
+			loadModules(ctx, host.Commands, log)
+		}
 		if p.node, err = newNode(ctx, o, config, host, log); err != nil {
 			return fmt.Errorf("node service: %w", err)
 		}

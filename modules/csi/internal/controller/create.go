@@ -77,6 +77,9 @@ func (s *Server) provision(ctx context.Context, want request.CreateVolume) (*v1a
 		return provisioned(p)
 	}))
 	switch {
+	case (errors.Is(err, errNoCapacity) || errors.Is(err, errFailed)) && carved(latest):
+		// This volume was handed out before and may hold data.
+		return nil, refusef(errNotYet, "volume exists and is not healthy: %v", err)
 	case errors.Is(err, errNoCapacity), errors.Is(err, errFailed):
 		return nil, s.withdraw(ctx, sub, latest, err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -121,8 +124,8 @@ func (s *Server) intend(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 
 // withdraw takes a request back that cannot be met, before the caller is told
 // so: it will not ask again, or ask for another place, and nobody would ever
-// delete what is placed later (known faults CV1, CV10). Nothing but what this
-// request made is touched.
+// delete what is placed later (known faults CV1, CV10). A volume that
+// was ever carved is not touched.
 func (s *Server) withdraw(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMePartition], p *v1alpha1.NVMePartition, reason error) error {
 	if err := s.remove(ctx, p); err != nil {
 		return refusef(errBusy, "%v; the request could not be withdrawn yet: %v", reason, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -179,6 +180,22 @@ func TestAVolumeThatCannotBeCarvedIsWithdrawn(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// TestAVolumeThatLostItsDriveIsNotDeletedByARetry: what was once handed out may
+// hold data that a person can still save.
+func TestAVolumeThatLostItsDriveIsNotDeletedByARetry(t *testing.T) {
+	h := newHarness(t, controlplanetest.Behaviour{})
+	h.created("pvc-1")
+	h.stub.Become(controlplanetest.Behaviour{Refuse: v1alpha1.ReasonDataLoss})
+	h.cacheShows("pvc-1", func(p *v1alpha1.NVMePartition) bool {
+		return !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported)
+	})
+	_, err := h.CreateVolume(h.within(enough), createRequest("pvc-1"))
+	wantError(t, err, codes.Unavailable, v1alpha1.ReasonDataLoss)
+	if n := len(h.partitions()); n != 1 || h.partitions()[0].DeletionTimestamp != nil {
+		t.Errorf("the volume is gone, or going: %d", n)
 	}
 }
 

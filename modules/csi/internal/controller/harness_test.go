@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/await"
 	"github.com/distort-io/distort/modules/csi/internal/controller"
 	"github.com/distort-io/distort/modules/csi/internal/controlplanetest"
 	"github.com/distort-io/distort/modules/csi/internal/request"
@@ -29,7 +29,7 @@ const (
 	// enough is a deadline for calls that should succeed, brief one for calls
 	// that should run into it.
 	enough = time.Minute
-	brief  = 1500 * time.Millisecond
+	brief  = 2 * time.Second
 
 	nodeA, nodeB = "worker-a", "worker-b"
 	topologyKey  = v1alpha1.TopologyKey
@@ -49,18 +49,25 @@ type harness struct {
 	namespace string
 	stub      *controlplanetest.Stub
 	requests  *controlplanetest.Requests
+	cache     cache.Cache
 }
 
 type option func(*controller.Options)
 
+// newHarness makes the test run beside others: most of their time they wait.
 func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *harness {
 	t.Helper()
+	t.Parallel()
+	for _, name := range []string{nodeA, nodeB} {
+		server.Consumer(t, name)
+	}
 	h := &harness{t: t, namespace: server.Namespace(t), requests: &controlplanetest.Requests{}}
 	h.stub = server.Play(t, h.namespace, b)
 	config := server.Config()
 	h.requests.Record(config)
 	informers, err := cache.New(config, cache.Options{Scheme: server.Scheme(), DefaultNamespaces: map[string]cache.Config{h.namespace: {}}})
 	h.must(err)
+	h.cache = informers
 	cached, err := client.New(config, client.Options{Scheme: server.Scheme(), Cache: &client.CacheOptions{Reader: informers}})
 	h.must(err)
 	live, err := client.New(config, client.Options{Scheme: server.Scheme()})
@@ -83,24 +90,8 @@ func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *h
 	if !informers.WaitForCacheSync(ctx) {
 		t.Fatal("caches did not sync")
 	}
-	h.consumers()
 	h.requests.Take()
 	return h
-}
-
-// consumers makes both worker nodes, once for all tests, and waits until the
-// cache has them.
-func (h *harness) consumers() {
-	h.t.Helper()
-	for _, name := range []string{nodeA, nodeB} {
-		err := server.Client().Get(h.t.Context(), types.NamespacedName{Name: name}, csiNode())
-		if client.IgnoreNotFound(err) != nil {
-			h.t.Fatal(err)
-		}
-		if err != nil {
-			server.Consumer(h.t, name)
-		}
-	}
 }
 
 func (h *harness) must(err error) {
@@ -197,6 +188,17 @@ func (h *harness) partitions() []v1alpha1.NVMePartition {
 	return list.Items
 }
 
+// cacheShows waits until the service's cache has the volume in that state.
+func (h *harness) cacheShows(name string, is func(*v1alpha1.NVMePartition) bool) {
+	h.t.Helper()
+	kind, err := await.NewKind(h.within(enough), h.cache, h.cache, server.Client(), func() *v1alpha1.NVMePartition { return &v1alpha1.NVMePartition{} })
+	h.must(err)
+	_, err = kind.WaitFor(h.within(enough), types.NamespacedName{Namespace: h.namespace, Name: name}, func(o await.Observation[*v1alpha1.NVMePartition]) (bool, error) {
+		return o.Found && is(o.Object), nil
+	})
+	h.must(err)
+}
+
 // attached lists the nodes of the attachments in the API server.
 func (h *harness) attached() []string {
 	h.t.Helper()
@@ -235,5 +237,3 @@ func (h *harness) handleWith(id string, change func(*handle.Handle)) string {
 const otherUID = "11111111-1111-4111-8111-111111111111"
 
 func otherLife(h *handle.Handle) { h.UID = otherUID }
-
-func csiNode() *storagev1.CSINode { return &storagev1.CSINode{} }

@@ -43,9 +43,14 @@ func provisioned(p *v1alpha1.NVMePartition) (bool, error) {
 		return false, refusef(kind, "%s", describe(&c))
 	}
 	if p.Status.State == v1alpha1.PartitionFailed {
-		return false, refusef(errFailed, "partition is in state %s", p.Status.State)
+		return false, refusef(errFailed, "state %s: %s", p.Status.State, progress(p))
 	}
 	return false, nil
+}
+
+// carved tells whether capacity was ever made for the volume.
+func carved(p *v1alpha1.NVMePartition) bool {
+	return p.Status.Backend != nil || p.Status.AllocatedCapacity > 0
 }
 
 // progress says, for one who ran out of time, what the volume waits for.

@@ -99,14 +99,14 @@ func (s *Server) Namespace(t testing.TB) string {
 	return n.Name
 }
 
-// Consumer makes a node with the driver, as kubelet does.
+// Consumer makes a node with the driver, as kubelet does; once.
 func (s *Server) Consumer(t testing.TB, name string) {
 	t.Helper()
 	n := &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name}}},
 	}
-	if err := s.client.Create(t.Context(), n); err != nil {
+	if err := s.client.Create(t.Context(), n); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
 }

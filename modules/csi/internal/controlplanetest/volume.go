@@ -31,6 +31,9 @@ func (s *Stub) partition(ctx context.Context, b Behaviour, p *v1alpha1.NVMeParti
 	}
 	if b.Refuse != "" {
 		setCondition(p, &p.Status.Conditions, v1alpha1.ConditionProvisioned, false, b.Refuse, "refused by the test")
+		if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported) {
+			setCondition(p, &p.Status.Conditions, v1alpha1.ConditionExported, false, v1alpha1.ReasonExportFailed, "refused by the test")
+		}
 		return s.patchStatus(ctx, p, old)
 	}
 	if b.HoldExport {

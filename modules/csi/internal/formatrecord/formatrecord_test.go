@@ -100,7 +100,9 @@ func TestAnAttachmentThatIsNotThisNodesIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, true},
-		"gone": {node, func(_ *testing.T, _ *v1alpha1.NVMeVolumeAttachment, ref *formatonce.AttachmentRef) { ref.Name = "att-2" }, false},
+		"gone": {node, func(_ *testing.T, _ *v1alpha1.NVMeVolumeAttachment, ref *formatonce.AttachmentRef) {
+			ref.Name = "att-2"
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, a := formatrecord.New(c.node, server.Client()), attachment(t)

@@ -62,6 +62,6 @@ func around(log logr.Logger, redactor *redact.Redactor) grpc.UnaryServerIntercep
 // newRequestID is 64 random bits in hexadecimal.
 func newRequestID() string {
 	var b [8]byte
-	rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -49,7 +50,7 @@ func TestSocketIsForItsOwnerAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	closeAtEnd(t, l)
 	for p, want := range map[string]os.FileMode{dir: 0o700, path: 0o600} {
 		info, err := os.Stat(p)
 		if err != nil {
@@ -68,18 +69,30 @@ func TestListenReplacesASocketAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
-	first.Close()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
 	second, err := Listen(t.Context(), path, true)
 	if err != nil {
 		t.Fatalf("over the socket of a killed process: %v", err)
 	}
-	second.Close()
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte("data"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Listen(t.Context(), path, true); err == nil {
 		t.Error("replaced a file")
 	}
+}
+
+func closeAtEnd(t *testing.T, c io.Closer) {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // identity is a service whose Probe does what the test wants.
@@ -140,7 +153,8 @@ func start(t *testing.T, patience time.Duration, probe func(context.Context) err
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); conn.Close() })
+	closeAtEnd(t, conn)
+	t.Cleanup(cancel)
 	return conn, logged, func() error { cancel(); return <-ended }
 }
 

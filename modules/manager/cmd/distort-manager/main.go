@@ -3,13 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"context"
 	"github.com/spf13/pflag"
 
 	"github.com/distort-io/distort/modules/manager/internal/app"

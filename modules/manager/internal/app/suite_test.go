@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,7 +36,9 @@ const namespace = v1alpha1.DefaultNamespace
 // server is the API server of all tests. They run one after the other, each
 // with its own distort-manager and an empty inventory.
 var server struct {
+	// config is that of distort-manager, with its rights and no more.
 	config *rest.Config
+	// client may do everything.
 	client client.Client
 }
 
@@ -70,20 +73,29 @@ func runSuite(m *testing.M) (code int, err error) {
 	}()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme,
+		v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return 1, err
 		}
 	}
 	config.QPS = -1
-	server.config = config
 	if server.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return 1, fmt.Errorf("make a client: %w", err)
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := server.client.Create(context.Background(), ns); err != nil {
 		return 1, fmt.Errorf("create namespace: %w", err)
+	}
+	user, err := env.AddUser(envtest.User{Name: managerUser}, nil)
+	if err != nil {
+		return 1, fmt.Errorf("make user %s: %w", managerUser, err)
+	}
+	server.config = user.Config()
+	for _, right := range rights() {
+		if err := server.client.Create(context.Background(), right); err != nil {
+			return 1, fmt.Errorf("grant %s: %w", right.GetName(), err)
+		}
 	}
 	return m.Run(), nil
 }

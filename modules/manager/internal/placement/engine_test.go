@@ -98,10 +98,13 @@ func TestDecide(t *testing.T) {
 			device:  "a1",
 		},
 		"a copy stays on the drive of its source": {
-			request:  over(func(r *Request) { r.Source = &DriveID{"a", "serial-a2"} }),
-			nodes:    []*Node{node("a", aDrive("a1", 9*unit), aDrive("a2", 3*unit)), node("b", aDrive("a2", 9*unit))},
+			request: over(func(r *Request) { r.Source = &DriveID{"a", "serial-a2"} }),
+			nodes: []*Node{
+				node("a", aDrive("a1", 9*unit), aDrive("a2", 3*unit)),
+				altered(node("b", aDrive("b1", 9*unit)), func(n *Node) { n.Drives[0].Serial = "serial-a2" }),
+			},
 			device:   "a2",
-			rejected: map[string]Reason{"a1": NotTheSource},
+			rejected: map[string]Reason{"a1": NotTheSource, "b1": NotTheSource},
 		},
 	}
 	for name, tc := range cases {

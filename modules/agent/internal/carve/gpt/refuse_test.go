@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/carve/carvetest"
@@ -290,5 +291,50 @@ func TestOldDataIsFoundAtHeadMiddleAndTail(t *testing.T) {
 		if got := d.Dirty(v.StartBytes, v.SizeBytes); got != 0 || v.StartBytes != 4<<20 {
 			t.Errorf("%s: %d bytes of old data in the volume at %d", name, got, v.StartBytes)
 		}
+	}
+}
+
+// strangeNode is a drive whose partition nodes are somebody else's.
+type strangeNode struct{ *carvetest.Drive }
+
+func (strangeNode) Number(string) (inventory.DevNum, error) {
+	return inventory.DevNum{Major: 8, Minor: 1}, nil
+}
+
+func TestNodeOfAnotherDeviceIsNeverHandedOut(t *testing.T) {
+	d := carvetest.NewDrive("FAKE0001", 1<<30)
+	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: strangeNode{d},
+		Wait: func(context.Context, time.Duration) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Init(t.Context(), d.Inventory()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := m.Create(t.Context(), d.Inventory(), carvetest.SliceOf("a", 2))
+	if err == nil || !strings.Contains(err.Error(), "8:1") {
+		t.Errorf("Create = %+v, %v; want an error that names the node's number", v, err)
+	}
+}
+
+// The drive behind a path changes between the probe and the reading of its table.
+func TestTableOfAnotherDriveIsNeverChanged(t *testing.T) {
+	d := carvetest.NewDrive("FAKE0001", 1<<30)
+	if err := d.Manager(t).Init(t.Context(), d.Inventory()); err != nil {
+		t.Fatal(err)
+	}
+	run := bent{d, func(c command.Cmd) command.Cmd {
+		d.SetGPT(identity.DiskGUID("FAKE0002"), 2048, nil)
+		return c
+	}}
+	m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Create(t.Context(), d.Inventory(), carvetest.SliceOf("a", 2)); !errors.Is(err, carve.ErrForeign) {
+		t.Errorf("Create = %v, want ErrForeign", err)
+	}
+	if len(d.Entries()) != 0 {
+		t.Errorf("the other drive was changed: %+v", d.Entries())
 	}
 }

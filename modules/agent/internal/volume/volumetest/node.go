@@ -27,8 +27,10 @@ type Node struct {
 	Kernel *nvmeoftest.Kernel
 	Drive  *carvetest.Drive
 
-	mu      sync.Mutex
-	pulled  bool
+	mu     sync.Mutex
+	pulled bool
+	// devices are the partitions that nvmet knows as devices, by path.
+	devices map[string]inventory.DevNum
 	uses    map[string]string
 	portals []inventory.Portal
 }
@@ -39,7 +41,7 @@ func NewNode(name, serial string, size int64) *Node {
 	return &Node{
 		Name: name, Serial: serial,
 		Kernel: nvmeoftest.NewKernel(), Drive: carvetest.NewDrive(serial, size),
-		uses: map[string]string{},
+		uses: map[string]string{}, devices: map[string]inventory.DevNum{},
 		portals: []inventory.Portal{
 			{Fabric: inventory.FabricRoCEv2, Address: netip.MustParseAddr("10.0.1.1"), Interface: "eth1", Device: "rxe0", Port: 1, NUMANode: -1},
 			{Fabric: inventory.FabricTCP, Address: netip.MustParseAddr("10.0.0.1"), Interface: "eth0", NUMANode: -1},
@@ -55,9 +57,10 @@ func (n *Node) Reboot() {
 		n.Drive.Unexport(p.Number)
 	}
 	n.Drive.Reread()
-	for _, p := range n.known() {
-		n.Kernel.AddDevice(p.Path)
-	}
+	n.mu.Lock()
+	clear(n.devices)
+	n.mu.Unlock()
+	n.couple()
 }
 
 // Pull takes the drive out, or puts it back in.
@@ -160,8 +163,14 @@ func (n *Node) couple() {
 			}
 		}
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, p := range n.known() {
-		n.Kernel.AddDevice(p.Path)
+		if n.devices[p.Path] != p.Dev {
+			// Another partition under this name, not the one that may be exported.
+			n.devices[p.Path] = p.Dev
+			n.Kernel.AddDevice(p.Path)
+		}
 		if exported[p.Path] {
 			n.Drive.Export(p.Number)
 		} else {

@@ -1,0 +1,200 @@
+// Package demo shows DISTORT's main job in a running lab, step by step, with
+// the time each step takes.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/distort-io/distort/e2e/internal/flow"
+)
+
+// Namespace is where the demo makes its objects.
+const Namespace = "demo"
+
+// file is what the pods write and read; fileMiB is its size.
+const (
+	file    = flow.DataDir + "/file"
+	fileMiB = 32
+)
+
+// Way is one transport that is shown.
+type Way struct {
+	// Title is how it is called, Name a part of object names.
+	Title, Name string
+	// Parameters are those of the StorageClass.
+	Parameters map[string]string
+}
+
+// Ways returns the transports of the demo.
+func Ways() []Way {
+	return []Way{
+		{Title: "NVMe/TCP, ext4", Name: "tcp", Parameters: map[string]string{"transport": "tcp", "csi.storage.k8s.io/fstype": "ext4"}},
+		{Title: "NVMe/RDMA, xfs", Name: "rdma", Parameters: map[string]string{"transport": "rdma", "csi.storage.k8s.io/fstype": "xfs"}},
+	}
+}
+
+// Demo is one showing.
+type Demo struct {
+	// Flow works in Namespace.
+	Flow *flow.Flow
+	// Drives are claimed at the start and released at the end.
+	Drives []string
+	// Nodes are two consumers, between which pods move.
+	Nodes [2]string
+	// Image is that of the pods.
+	Image string
+	// Out is where it is shown.
+	Out io.Writer
+}
+
+// shown is what is remembered of a way between the steps.
+type shown struct {
+	way Way
+	sum string
+}
+
+func (s shown) class() string { return "demo-" + s.way.Name }
+func (s shown) claim() string { return "data-" + s.way.Name }
+func (s shown) pod() string   { return "app-" + s.way.Name }
+
+// Run shows everything and returns at the first step that fails.
+func (d *Demo) Run(ctx context.Context) error {
+	ways := make([]*shown, 0, len(Ways()))
+	for _, way := range Ways() {
+		ways = append(ways, &shown{way: way})
+	}
+	if err := d.step("a namespace and the claims of %d drives", len(d.Drives))(func() (string, error) {
+		if err := d.Flow.EnsureNamespace(ctx); err != nil {
+			return "", err
+		}
+		return "all Bound", d.Flow.ClaimDrives(ctx, d.Drives)
+	}); err != nil {
+		return err
+	}
+	for _, each := range []func(context.Context, *shown) error{d.provision, d.write, d.move, d.remove} {
+		for _, s := range ways {
+			if err := each(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return d.finish(ctx)
+}
+
+func (d *Demo) provision(ctx context.Context, s *shown) error {
+	return d.step("%s: StorageClass and PersistentVolumeClaim of 1 GiB", s.way.Title)(func() (string, error) {
+		if err := d.Flow.CreateClass(ctx, flow.Class{Name: s.class(), Parameters: s.way.Parameters}); err != nil {
+			return "", err
+		}
+		since := time.Now()
+		if err := d.Flow.CreateClaim(ctx, flow.Claim{Name: s.claim(), Class: s.class(), Size: "1Gi"}); err != nil {
+			return "", err
+		}
+		bound, err := d.Flow.WaitBound(ctx, s.claim(), since)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("PVC to Exported %s, to Bound %s; on %s, drive %s, %s", seconds(bound.Exported), seconds(bound.Bound),
+			bound.Partition.Spec.NodeName, bound.Partition.Spec.ParentDeviceSerialNumber, bound.Partition.Status.NQN), nil
+	})
+}
+
+func (d *Demo) write(ctx context.Context, s *shown) error {
+	err := d.step("%s: a pod on %s mounts it", s.way.Title, d.Nodes[0])(func() (string, error) {
+		started, err := d.Flow.StartPod(ctx, flow.Pod{Name: s.pod(), Image: d.Image, Claim: s.claim(), Node: d.Nodes[0]})
+		return fmt.Sprintf("scheduled to mounted and running %s", seconds(started.Running-started.Scheduled)), err
+	})
+	if err != nil {
+		return err
+	}
+	return d.step("%s: writes %d MiB and reads them back from the device", s.way.Title, fileMiB)(func() (string, error) {
+		var err error
+		if s.sum, err = d.Flow.WriteFile(ctx, s.pod(), file, fileMiB); err != nil {
+			return "", err
+		}
+		if err := d.Flow.DropCaches(ctx, d.Nodes[0]); err != nil {
+			return "", err
+		}
+		return d.sameSum(ctx, s)
+	})
+}
+
+func (d *Demo) move(ctx context.Context, s *shown) error {
+	return d.step("%s: the pod is deleted and comes up on %s", s.way.Title, d.Nodes[1])(func() (string, error) {
+		begin := time.Now()
+		if err := d.Flow.DeletePod(ctx, s.pod()); err != nil {
+			return "", err
+		}
+		deleted := time.Since(begin)
+		started, err := d.Flow.StartPod(ctx, flow.Pod{Name: s.pod(), Image: d.Image, Claim: s.claim(), Node: d.Nodes[1]})
+		if err != nil {
+			return "", err
+		}
+		same, err := d.sameSum(ctx, s)
+		return fmt.Sprintf("deleted %s, scheduled to running %s, %s", seconds(deleted), seconds(started.Running-started.Scheduled), same), err
+	})
+}
+
+// sameSum reads the file of the pod and compares its checksum.
+func (d *Demo) sameSum(ctx context.Context, s *shown) (string, error) {
+	got, err := d.Flow.Checksum(ctx, s.pod(), file)
+	if err != nil {
+		return "", err
+	}
+	if got != s.sum {
+		return "", fmt.Errorf("%s of pod %s has checksum %s, was written with %s", file, s.pod(), got, s.sum)
+	}
+	return "sha256 " + got[:16] + "… is the same", nil
+}
+
+func (d *Demo) remove(ctx context.Context, s *shown) error {
+	return d.step("%s: pod, claim and class are deleted", s.way.Title)(func() (string, error) {
+		if err := d.Flow.DeletePod(ctx, s.pod()); err != nil {
+			return "", err
+		}
+		if err := d.Flow.DeleteClaim(ctx, s.claim()); err != nil {
+			return "", err
+		}
+		return "volume and slice are gone", d.Flow.DeleteClass(ctx, s.class())
+	})
+}
+
+func (d *Demo) finish(ctx context.Context) error {
+	if err := d.step("the claims of the drives are deleted")(func() (string, error) {
+		return "all released", d.Flow.ReleaseDrives(ctx, d.Drives)
+	}); err != nil {
+		return err
+	}
+	return d.step("nothing is left")(func() (string, error) {
+		seen, err := d.Flow.NothingLeft(ctx)
+		if err != nil {
+			return "", err
+		}
+		text := ""
+		for _, place := range seen {
+			text += "\n              " + place
+		}
+		return text, nil
+	})
+}
+
+// step shows a title, runs, and shows the result with the time it took.
+func (d *Demo) step(format string, args ...any) func(func() (string, error)) error {
+	title := fmt.Sprintf(format, args...)
+	return func(run func() (string, error)) error {
+		fmt.Fprintf(d.Out, "demo          %s\n", title)
+		begin := time.Now()
+		result, err := run()
+		if err != nil {
+			fmt.Fprintf(d.Out, "demo %7s  FAILED\n", seconds(time.Since(begin)))
+			return fmt.Errorf("%s: %w", title, err)
+		}
+		fmt.Fprintf(d.Out, "demo %7s  ok: %s\n", seconds(time.Since(begin)), result)
+		return nil
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

@@ -1,0 +1,182 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+const (
+	provisionTimeout = 2 * time.Minute
+	deleteTimeout    = 2 * time.Minute
+)
+
+// Class describes a StorageClass of the driver.
+type Class struct {
+	Name       string
+	Parameters map[string]string
+}
+
+// CreateClass makes a StorageClass that provisions at once, so that the time of
+// provisioning can be seen by itself.
+func (f *Flow) CreateClass(ctx context.Context, class Class) error {
+	mode, reclaim := storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete
+	object := &storagev1.StorageClass{
+		ObjectMeta:        metav1.ObjectMeta{Name: class.Name},
+		Provisioner:       v1alpha1.DriverName,
+		Parameters:        class.Parameters,
+		VolumeBindingMode: &mode,
+		ReclaimPolicy:     &reclaim,
+	}
+	if err := f.client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("make StorageClass %s: %w", class.Name, err)
+	}
+	return nil
+}
+
+// DeleteClass removes a StorageClass.
+func (f *Flow) DeleteClass(ctx context.Context, name string) error {
+	object := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := f.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete StorageClass %s: %w", name, err)
+	}
+	return nil
+}
+
+// Claim describes a PersistentVolumeClaim.
+type Claim struct {
+	Name, Class string
+	// Size is a quantity, such as "1Gi".
+	Size string
+	// Block asks for a raw device.
+	Block bool
+}
+
+// CreateClaim makes a PersistentVolumeClaim.
+func (f *Flow) CreateClaim(ctx context.Context, claim Claim) error {
+	size, err := resource.ParseQuantity(claim.Size)
+	if err != nil {
+		return fmt.Errorf("make PersistentVolumeClaim %s: size %q: %w", claim.Name, claim.Size, err)
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	if claim.Block {
+		mode = corev1.PersistentVolumeBlock
+	}
+	object := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: f.Namespace},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			VolumeMode:       &mode,
+			StorageClassName: &claim.Class,
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+		},
+	}
+	if err := f.client.Create(ctx, object); err != nil {
+		return fmt.Errorf("make PersistentVolumeClaim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// Bound is what a claim got.
+type Bound struct {
+	// Volume is the name of the PersistentVolume.
+	Volume string
+	// Partition is the slice behind it.
+	Partition *v1alpha1.NVMePartition
+	// Exported and Bound are how long after since the slice was exported and the
+	// claim bound.
+	Exported, Bound time.Duration
+}
+
+// WaitBound waits until the claim is bound, and notes on the way when its slice
+// was exported. The provisioner names volumes and slices after the claim's UID.
+func (f *Flow) WaitBound(ctx context.Context, name string, since time.Time) (Bound, error) {
+	var bound Bound
+	err := Eventually(ctx, "PersistentVolumeClaim "+name+" becomes Bound", provisionTimeout, func(ctx context.Context) (string, error) {
+		claim := &corev1.PersistentVolumeClaim{}
+		if err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim); err != nil {
+			return "", err
+		}
+		partition, err := f.partitionOf(ctx, claim)
+		if err != nil {
+			return "", err
+		}
+		state := "no NVMePartition yet"
+		if partition != nil {
+			state = "NVMePartition " + partition.Name + ": " + Conditions(partition.Status.Conditions)
+			if bound.Exported == 0 && meta.IsStatusConditionTrue(partition.Status.Conditions, v1alpha1.ConditionExported) {
+				bound.Exported, bound.Partition = time.Since(since), partition
+			}
+		}
+		if claim.Status.Phase == corev1.ClaimBound && bound.Partition != nil {
+			bound.Volume, bound.Bound = claim.Spec.VolumeName, time.Since(since)
+			return "", nil
+		}
+		return "claim is " + string(claim.Status.Phase) + ", " + state, nil
+	})
+	return bound, err
+}
+
+// partitionOf returns the slice of a claim, nil if there is none yet.
+func (f *Flow) partitionOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*v1alpha1.NVMePartition, error) {
+	partition := &v1alpha1.NVMePartition{}
+	err := f.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}, partition)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return partition, nil
+}
+
+// DeleteClaim deletes a claim and waits until its volume and slice are gone.
+func (f *Flow) DeleteClaim(ctx context.Context, name string) error {
+	claim := &corev1.PersistentVolumeClaim{}
+	err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete PersistentVolumeClaim %s: %w", name, err)
+	}
+	if err != nil {
+		return nil
+	}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
+	partition := &v1alpha1.NVMePartition{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}}
+	if err := f.deleteAndWait(ctx, claim, deleteTimeout); err != nil {
+		return err
+	}
+	for _, object := range []client.Object{volume, partition} {
+		if object.GetName() == "" {
+			continue
+		}
+		if err := f.waitGone(ctx, object, deleteTimeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitGone waits until somebody else's deletion of an object is complete.
+func (f *Flow) waitGone(ctx context.Context, object client.Object, timeout time.Duration) error {
+	key := client.ObjectKeyFromObject(object)
+	return Eventually(ctx, fmt.Sprintf("%T %s disappears", object, key), timeout, func(ctx context.Context) (string, error) {
+		err := f.client.Get(ctx, key, object)
+		if client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		if err != nil {
+			return "", nil
+		}
+		return fmt.Sprintf("still there, deleted at %v, finalizers %v", object.GetDeletionTimestamp(), object.GetFinalizers()), nil
+	})
+}

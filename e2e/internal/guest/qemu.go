@@ -1,0 +1,80 @@
+package guest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/distort-io/distort/e2e/internal/layout"
+)
+
+// emulator is the program that runs a guest.
+const emulator = "qemu-system-x86_64"
+
+// cpus of each guest. With two, emulated in parallel, a guest's kernel can die
+// of a breakpoint while it patches its own code (int3 at a static key), because
+// the other CPU still runs the translation of the old code. Two host CPUs are
+// kept busy by three guests anyway.
+const cpus = 1
+
+// Machine is all that the emulator needs to know.
+type Machine struct {
+	Node layout.Node
+	// Tap is the host's end of its network device.
+	Tap string
+	// Kernel and Initrd are files.
+	Kernel, Initrd string
+	// RootDisk and ImageDisk are this guest's own (qcow2), LabDisk is shared.
+	RootDisk, ImageDisk, LabDisk string
+	// DriveFile returns the file behind an emulated NVMe drive.
+	DriveFile func(serial string) string
+	// Console receives the serial console, Monitor is the path of the control
+	// socket (QMP).
+	Console, Monitor string
+}
+
+// Arguments is the emulator's command line.
+//
+// Software emulation (TCG): KVM is not to be had where the lab is meant to run.
+// Without romfile= the firmware of the network
+// card waits for a network boot. cache=unsafe leaves flushing to the host, which
+// survives the guest.
+func (m Machine) Arguments() []string {
+	args := []string{
+		"-name", m.Node.Name,
+		"-accel", "tcg", "-machine", "q35", "-cpu", "max",
+		"-m", strconv.Itoa(m.Node.MemoryMiB), "-smp", strconv.Itoa(cpus),
+		"-nographic", "-no-reboot", "-nodefaults",
+		"-serial", "file:" + m.Console,
+		"-qmp", "unix:" + m.Monitor + ",server=on,wait=off",
+		"-kernel", m.Kernel, "-initrd", m.Initrd, "-append", kernelCommandLine,
+		"-netdev", "tap,id=net0,ifname=" + m.Tap + ",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=net0,romfile=,mac=" + m.Node.MAC(),
+		"-device", "virtio-rng-pci",
+	}
+	args = append(args, virtioDisk("root", serialRoot, m.RootDisk, "qcow2")...)
+	args = append(args, virtioDisk("images", serialImages, m.ImageDisk, "qcow2")...)
+	args = append(args, virtioDisk("lab", serialLab, m.LabDisk, "raw")...)
+	for i, serial := range m.Node.Drives {
+		id := fmt.Sprintf("nvme%d", i)
+		args = append(args,
+			"-drive", "if=none,format=raw,cache=unsafe,id="+id+",file="+escape(m.DriveFile(serial)),
+			"-device", "nvme,drive="+id+",serial="+serial)
+	}
+	return args
+}
+
+// kernelCommandLine: interface names stay eth0, a panic ends the machine, and
+// mitigations would only slow emulation down.
+const kernelCommandLine = "console=ttyS0 panic=-1 quiet mitigations=off net.ifnames=0"
+
+func virtioDisk(id, serial, file, format string) []string {
+	drive := "if=none,cache=unsafe,id=" + id + ",format=" + format + ",file=" + escape(file)
+	if format == "raw" {
+		drive += ",readonly=on"
+	}
+	return []string{"-drive", drive, "-device", "virtio-blk-pci,drive=" + id + ",serial=" + serial}
+}
+
+// escape doubles commas, which separate the emulator's options.
+func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }

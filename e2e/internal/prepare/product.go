@@ -1,0 +1,68 @@
+package prepare
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/distort-io/distort/e2e/internal/cache"
+	"github.com/distort-io/distort/e2e/internal/oci"
+)
+
+// productModules are the parts of the checkout that the product's programs are
+// built from.
+var productModules = []string{"api", "nvmeof", "agent", "manager", "csi"}
+
+// productStep builds the programs of this checkout and their images.
+func productStep() Step {
+	return Step{
+		Name: StepProduct, Summary: "distort-manager, -agent and -csi of this checkout", Needs: []string{"base-images"}, Lane: LaneCompile, Keep: 3,
+		Key: func(_ context.Context, w *Workshop) (string, error) {
+			key := cache.NewKey("product 2").Files(w.Repo, "go.work", "go.work.sum")
+			for _, module := range productModules {
+				key.String("module", module).Tree(filepath.Join(w.Repo, "modules", module), "*.go", "go.mod", "go.sum")
+			}
+			if err := w.AddArtifacts(key, "base-images"); err != nil {
+				return "", err
+			}
+			return key.Sum()
+		},
+		Build: buildProduct,
+	}
+}
+
+func buildProduct(ctx context.Context, w *Workshop, dir string) error {
+	base, err := w.Artifact("base-images")
+	if err != nil {
+		return err
+	}
+	tools, err := oci.OpenLayer(filepath.Join(base, toolsLayer))
+	if err != nil {
+		return err
+	}
+	for _, image := range productImages {
+		name := "distort-" + image.module
+		program := filepath.Join(dir, name)
+		if err := w.Run.With("CGO_ENABLED=0").In(w.Repo).Run(ctx, "go", "build", "-trimpath", "-ldflags", strip, "-o", program, "./modules/"+image.module+"/cmd/"+name); err != nil {
+			return err
+		}
+		layer, err := oci.BuildLayer(program+".layer", []oci.Entry{{Path: "/" + name, Source: program}})
+		if err != nil {
+			return err
+		}
+		layers := []oci.Layer{layer}
+		if image.tools {
+			layers = []oci.Layer{tools, layer}
+		}
+		reference := imagePrefix + name + productTag
+		if _, err := oci.Write(filepath.Join(dir, imageFile(reference)), oci.Image{
+			Reference: reference, Layers: layers, Entrypoint: []string{"/" + name}, User: image.user, Env: []string{productPath},
+		}); err != nil {
+			return err
+		}
+		if err := os.Remove(layer.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

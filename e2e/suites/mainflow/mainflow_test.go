@@ -1,0 +1,89 @@
+// Package mainflow tests the main job in the lab: a claim becomes a mounted
+// NVMe-oF volume, its data survives the pod and the node, and nothing is left.
+package mainflow
+
+import (
+	"testing"
+	"time"
+
+	"github.com/distort-io/distort/e2e/internal/flow"
+	"github.com/distort-io/distort/e2e/internal/layout"
+	"github.com/distort-io/distort/e2e/internal/prepare"
+	"github.com/distort-io/distort/e2e/internal/suite"
+)
+
+const (
+	namespace = "e2e-mainflow"
+	file      = flow.DataDir + "/file"
+	fileMiB   = 16
+)
+
+// TestVolumes runs its parts in order: drives are claimed for all of them and
+// released at the end, when every trace must be gone.
+func TestVolumes(t *testing.T) {
+	f := suite.Flow(t, suite.Open(t), namespace)
+	ctx := t.Context()
+	drives := layout.Drives()
+	if err := f.ClaimDrives(ctx, drives); err != nil {
+		t.Fatal(err)
+	}
+	for name, parameters := range map[string]map[string]string{
+		"tcp-ext4":  {"transport": "tcp", "csi.storage.k8s.io/fstype": "ext4"},
+		"tcp-xfs":   {"transport": "tcp", "csi.storage.k8s.io/fstype": "xfs"},
+		"rdma-ext4": {"transport": "rdma", "csi.storage.k8s.io/fstype": "ext4"},
+		"rdma-xfs":  {"transport": "rdma", "csi.storage.k8s.io/fstype": "xfs"},
+	} {
+		t.Run("data written over "+name+" is there on another node", func(t *testing.T) {
+			keepsData(t, f, name, parameters)
+		})
+	}
+	t.Run("drives are released and nothing is left", func(t *testing.T) {
+		if err := f.ReleaseDrives(ctx, drives); err != nil {
+			t.Fatal(err)
+		}
+		seen, err := f.NothingLeft(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range seen {
+			t.Log(place)
+		}
+	})
+}
+
+func keepsData(t *testing.T, f *flow.Flow, name string, parameters map[string]string) {
+	ctx := t.Context()
+	class, nodes := "e2e-"+name, layout.Consumers()
+	must(t, f.CreateClass(ctx, flow.Class{Name: class, Parameters: parameters}))
+	since := time.Now()
+	must(t, f.CreateClaim(ctx, flow.Claim{Name: name, Class: class, Size: "512Mi"}))
+	bound, err := f.WaitBound(ctx, name, since)
+	must(t, err)
+	t.Logf("PVC to Exported %s, to Bound %s", bound.Exported, bound.Bound)
+
+	started, err := f.StartPod(ctx, flow.Pod{Name: name, Image: prepare.WorkloadImage, Claim: name, Node: nodes[0]})
+	must(t, err)
+	t.Logf("scheduled to running %s", started.Running-started.Scheduled)
+	want, err := f.WriteFile(ctx, name, file, fileMiB)
+	must(t, err)
+
+	must(t, f.DeletePod(ctx, name))
+	_, err = f.StartPod(ctx, flow.Pod{Name: name, Image: prepare.WorkloadImage, Claim: name, Node: nodes[1]})
+	must(t, err)
+	got, err := f.Checksum(ctx, name, file)
+	must(t, err)
+	if got != want {
+		t.Errorf("checksum on %s is %s, was %s on %s", nodes[1], got, want, nodes[0])
+	}
+
+	must(t, f.DeletePod(ctx, name))
+	must(t, f.DeleteClaim(ctx, name))
+	must(t, f.DeleteClass(ctx, class))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
