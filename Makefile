@@ -128,7 +128,7 @@ standalone-test: ## As standalone, and run the tests too
 .PHONY: chart-test
 chart-test: $(BIN)/helm ## Lint the chart and render it
 	$(BIN)/helm lint --strict $(CHART)
-	$(BIN)/helm template distort $(CHART) --namespace distort-system >/dev/null
+	$(BIN)/helm template distort $(CHART) --namespace distort-system --kube-version v1.37.0 >/dev/null
 
 ##@ Tools
 

@@ -17,7 +17,7 @@ const Namespace = "demo"
 // file is what the pods write and read; fileMiB is its size.
 const (
 	file    = flow.DataDir + "/file"
-	fileMiB = 32
+	fileMiB = 8
 )
 
 // Way is one transport that is shown.

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/e2e/internal/guestexec"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -47,6 +49,9 @@ func New(config *rest.Config, guests Guests, namespace string) (*Flow, error) {
 			return nil, fmt.Errorf("make a client: %w", err)
 		}
 	}
+	// The client library would print a stack trace for want of a logger; what it
+	// has to say is in the errors it returns.
+	ctrllog.SetLogger(logr.Discard())
 	direct, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)

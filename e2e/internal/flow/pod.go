@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
@@ -74,6 +75,9 @@ func (f *Flow) CreatePod(ctx context.Context, pod Pod) error {
 	container := corev1.Container{
 		Name: containerName, Image: pod.Image, ImagePullPolicy: corev1.PullNever,
 		Command: []string{"sleep", "2147483647"},
+		// Without a request a pod gets what kubelet and containerd leave of an
+		// emulated CPU, which on a busy host is next to nothing.
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}},
 	}
 	if pod.Block {
 		container.VolumeDevices = []corev1.VolumeDevice{{Name: volumeName, DevicePath: DevicePath}}

@@ -15,7 +15,7 @@ import (
 const (
 	namespace = "e2e-mainflow"
 	file      = flow.DataDir + "/file"
-	fileMiB   = 16
+	fileMiB   = 4
 )
 
 // TestVolumes runs its parts in order: drives are claimed for all of them and

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,6 +25,8 @@ const apiModule = "github.com/distort-io/distort/modules/api"
 
 // assets is where envtest finds its programs.
 const assets = "KUBEBUILDER_ASSETS"
+
+const startTimeout = 2 * time.Minute
 
 // Server is a running API server.
 type Server struct {
@@ -67,6 +70,9 @@ func start() (*Server, func() error, error) {
 	env := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join(strings.TrimSpace(string(dir)), "config", "crd")},
 		ErrorIfCRDPathMissing: true,
+		// A loaded machine takes longer than envtest's 20 s.
+		ControlPlaneStartTimeout: startTimeout,
+		ControlPlaneStopTimeout:  startTimeout,
 	}
 	config, err := env.Start()
 	if err != nil {
