@@ -114,7 +114,7 @@ unit: $(BIN)/gotestsum ## Run the tests of every module with the race detector
 .PHONY: csi-sanity
 csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
-	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v ./modules/csi/internal/sanity/...
+	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v -run TestSanity ./modules/csi/internal/app
 
 .PHONY: standalone
 standalone: ## Build and vet each module with GOWORK=off, as its users will
