@@ -73,3 +73,14 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 5
 {{- end -}}
+
+{{/* Leader election of an upstream sidecar: its leader gives up after two thirds
+     of the lease, as the manager does. */}}
+{{- define "distort.sidecarElection" -}}
+{{- $lease := int .Values.leaderElection.leaseSeconds -}}
+- --leader-election
+- --leader-election-namespace={{ .Release.Namespace }}
+- --leader-election-lease-duration={{ $lease }}s
+- --leader-election-renew-deadline={{ div (mul $lease 2) 3 }}s
+- --leader-election-retry-period={{ max 1 (div $lease 7) }}s
+{{- end -}}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,6 +94,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Tim
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(o.LeaseDuration),
+		RenewDeadline:                 ptr.To(o.LeaseDuration * 2 / 3),
+		RetryPeriod:                   ptr.To(o.LeaseDuration / 7),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,6 +22,9 @@ type Options struct {
 	DefaultNetworkDomain string
 	// LeaderElect lets one of several replicas work. Without it there must be one.
 	LeaderElect bool
+	// LeaseDuration is how long another replica waits for a silent leader before
+	// it takes over. The leader gives up after two thirds of it.
+	LeaseDuration time.Duration
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" turns it off.
 	HealthProbeBindAddress string
 	// MetricsBindAddress serves /metrics; "0" turns it off.
@@ -38,7 +42,7 @@ type Options struct {
 // POD_NAMESPACE names the namespace.
 func Defaults(getenv func(string) string) Options {
 	o := Options{
-		Namespace: getenv("POD_NAMESPACE"), DefaultNetworkDomain: v1alpha1.DefaultNetworkDomain, LeaderElect: true,
+		Namespace: getenv("POD_NAMESPACE"), DefaultNetworkDomain: v1alpha1.DefaultNetworkDomain, LeaderElect: true, LeaseDuration: 15 * time.Second,
 		HealthProbeBindAddress: ":8081", MetricsBindAddress: "0", KubeAPIQPS: 100, KubeAPIBurst: 200,
 	}
 	if o.Namespace == "" {
@@ -54,6 +58,7 @@ func Parse(args []string, getenv func(string) string) (Options, error) {
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of DISTORT's own objects (POD_NAMESPACE)")
 	flags.StringVar(&o.DefaultNetworkDomain, "default-network-domain", o.DefaultNetworkDomain, "network domain of storage nodes that no StorageNode describes")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one of several replicas work, by the Lease "+leaderElectionID)
+	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "how long another replica waits for a silent leader before it takes over")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "address of /healthz and /readyz, 0 for none")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, "address of /metrics, 0 for none")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "kubeconfig file; without it KUBECONFIG or the pod's service account")
@@ -69,6 +74,9 @@ func Parse(args []string, getenv func(string) string) (Options, error) {
 	return o, o.Validate()
 }
 
+// minLeaseDuration leaves a leader time for more than one renewal.
+const minLeaseDuration = 3 * time.Second
+
 // Validate tells what is wrong with the options.
 func (o Options) Validate() error {
 	var errs []error
@@ -80,6 +88,9 @@ func (o Options) Validate() error {
 	}
 	if o.KubeAPIQPS <= 0 || o.KubeAPIBurst <= 0 {
 		errs = append(errs, fmt.Errorf("--kube-api-qps %v and --kube-api-burst %d: must be above 0", o.KubeAPIQPS, o.KubeAPIBurst))
+	}
+	if o.LeaseDuration < minLeaseDuration {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration %v: must be at least %v", o.LeaseDuration, minLeaseDuration))
 	}
 	return errors.Join(errs...)
 }
