@@ -3,6 +3,7 @@ package inventory_test
 import (
 	"archive/tar"
 	"compress/gzip"
+	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -33,7 +34,7 @@ func unpack(t *testing.T, name string) inventory.Roots {
 	root := t.TempDir()
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -54,7 +54,7 @@ func (r *Reconciler) unlockDrive(ctx context.Context, gone *v1alpha1.NVMePartiti
 	}
 	for i := range all.Items {
 		p := r.written.Latest(&all.Items[i])
-		if p.UID != gone.UID && !(p.DeletionTimestamp != nil && len(p.Finalizers) == 0) {
+		if p.UID != gone.UID && (p.DeletionTimestamp == nil || len(p.Finalizers) > 0) {
 			return nil
 		}
 	}

@@ -305,6 +305,9 @@ func gone(object client.Object) func(context.Context) error {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%s is still there (%v) with finalizers %v", object.GetName(), err, object.GetFinalizers())
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%s is still there with finalizers %v", object.GetName(), object.GetFinalizers())
 	}
 }

@@ -173,7 +173,7 @@ func exactSize(t *testing.T, e Env) {
 	s := SliceOf("a", 25)
 	v := mustCreate(t, e, s)
 	if v.UUID != s.UUID || v.Name != s.Name || v.SizeBytes != s.SizeBytes || v.StartBytes%capacity.Unit != 0 || v.StartBytes == 0 {
-		t.Errorf("volume = %+v, want %+v at a multiple of %d", v, s, int64(capacity.Unit))
+		t.Errorf("volume = %+v, want %+v at a multiple of %d", v, s, capacity.Unit)
 	}
 	kernel := e.Kernel(t)
 	if len(kernel) != 1 || kernel[0].SizeBytes != s.SizeBytes || kernel[0].StartBytes != v.StartBytes ||

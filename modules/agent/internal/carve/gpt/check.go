@@ -39,7 +39,7 @@ func checkSlice(s carve.Slice) error {
 	case !identity.IsExternalID(s.Name):
 		return fmt.Errorf("%w: partition name %q: must be an external ID, vol- and 32 hex digits", carve.ErrInvalid, s.Name)
 	case s.SizeBytes <= 0 || s.SizeBytes%capacity.Unit != 0:
-		return fmt.Errorf("%w: size %d bytes: must be a positive multiple of %d", carve.ErrInvalid, s.SizeBytes, int64(capacity.Unit))
+		return fmt.Errorf("%w: size %d bytes: must be a positive multiple of %d", carve.ErrInvalid, s.SizeBytes, capacity.Unit)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (m *Manager) erase(ctx context.Context, d inventory.Drive, e entry) error {
 }
 
 func (m *Manager) isBlank(ctx context.Context, d inventory.Drive, e entry) (bool, error) {
-	n := min(int64(probeBytes), e.Size)
+	n := min(probeBytes, e.Size)
 	for _, at := range []int64{e.Start, e.Start + alignDown((e.Size-n)/2), e.end() - n} {
 		zero, err := m.blocks.IsZero(ctx, d.Path, at, n)
 		if err != nil || !zero {
