@@ -188,12 +188,12 @@ func TestConnectRefusesAForeignController(t *testing.T) {
 // One dead portal does not keep the volume away, nor does a hung one.
 func TestConnectNeedsOnePortal(t *testing.T) {
 	nobody := initiator.Portal{Transport: initiator.TCP, Address: netip.MustParseAddr("10.77.0.99"), Port: 4420}
-	k, i := onKernel(t, exported())
+	_, i := onKernel(t, exported())
 	must(t, i.Connect(t.Context(), target(nobody, portalA)))
 
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	k, _ = onKernel(t, exported())
+	k, _ := onKernel(t, exported())
 	first := true
 	var mu sync.Mutex
 	k.Fault = func(op string) error {

@@ -107,7 +107,7 @@ func Parse(filesystem, text string) ([]string, error) {
 		}
 		seen[flag] = true
 		if err := o.check(value); err != nil {
-			return nil, fmt.Errorf("%w: %s %s", ErrInvalid, flag, err)
+			return nil, fmt.Errorf("%w: %s %w", ErrInvalid, flag, err)
 		}
 	}
 	return words, nil

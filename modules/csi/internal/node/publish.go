@@ -59,9 +59,9 @@ func (s *Server) staged(r publishRequest) (staging.Record, error) {
 		return staging.Record{}, err
 	case !found || record.State != staging.Staged:
 		return staging.Record{}, refusef(codes.FailedPrecondition, "volume %s is not staged", r.id)
-	case record.AttachmentID != r.use.publish.AttachmentID:
+	case record.AttachmentID != r.publish.AttachmentID:
 		return staging.Record{}, refusef(codes.FailedPrecondition, "volume %s is staged for attachment %s, asked to publish attachment %s",
-			r.id, record.AttachmentID, r.use.publish.AttachmentID)
+			r.id, record.AttachmentID, r.publish.AttachmentID)
 	case record.StagingPath != r.stagingPath:
 		return staging.Record{}, refusef(codes.FailedPrecondition, "volume %s is staged at %s, not at %s", r.id, record.StagingPath, r.stagingPath)
 	case record.Block != r.block:

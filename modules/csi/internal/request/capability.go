@@ -79,7 +79,7 @@ func parseCapabilities(all []*csi.VolumeCapability) (Access, error) {
 			return Access{}, invalidf("volume_capabilities ask for access types %s and %s: a volume has one", sum.Type, a.Type)
 		case sum.Filesystem != "" && a.Filesystem != "" && a.Filesystem != sum.Filesystem:
 			return Access{}, invalidf("volume_capabilities ask for filesystems %s and %s: a volume has one", sum.Filesystem, a.Filesystem)
-		case a.Mode != sum.Mode && !(SingleNode(a.Mode) && SingleNode(sum.Mode)):
+		case a.Mode != sum.Mode && (!SingleNode(a.Mode) || !SingleNode(sum.Mode)):
 			return Access{}, invalidf("volume_capabilities ask for access modes %s and %s: writers of one node and users of many cannot share a volume", sum.Mode, a.Mode)
 		case a.Mode == v1alpha1.ReadWriteOnce:
 			// The wider of the two single-node modes.
