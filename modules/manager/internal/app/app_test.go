@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,6 +22,7 @@ func TestParse(t *testing.T) {
 	noenv := func(string) string { return "" }
 	defaults := app.Options{
 		Namespace: "distort-system", DefaultNetworkDomain: "default", LeaderElect: true,
+		LeaseDuration:          15 * time.Second,
 		HealthProbeBindAddress: ":8081", MetricsBindAddress: "0", KubeAPIQPS: 100, KubeAPIBurst: 200,
 	}
 	with := func(change func(*app.Options)) app.Options { o := defaults; change(&o); return o }
@@ -33,15 +35,17 @@ func TestParse(t *testing.T) {
 		"nothing":         {want: defaults},
 		"pod's namespace": {getenv: func(name string) string { return map[string]string{"POD_NAMESPACE": "storage"}[name] }, want: with(func(o *app.Options) { o.Namespace = "storage" })},
 		"flags": {
-			args: []string{"--namespace=n", "--default-network-domain", "rack-1", "--leader-elect=false", "--kube-api-qps=5", "--log-level=WARN"},
+			args: []string{"--namespace=n", "--default-network-domain", "rack-1", "--leader-elect=false", "--leader-elect-lease-duration=1m", "--kube-api-qps=5", "--log-level=WARN"},
 			want: with(func(o *app.Options) {
 				o.Namespace, o.DefaultNetworkDomain, o.LeaderElect, o.KubeAPIQPS, o.LogLevel = "n", "rack-1", false, 5, 4
+				o.LeaseDuration = time.Minute
 			}),
 		},
 		"namespace that is none":  {args: []string{"--namespace=a/b"}, err: `--namespace "a/b"`},
 		"domain that is no label": {args: []string{"--default-network-domain=a b"}, err: `--default-network-domain "a b"`},
 		"empty domain":            {args: []string{"--default-network-domain="}, err: "must be a label value and not empty"},
 		"no requests":             {args: []string{"--kube-api-qps=0"}, err: "must be above 0"},
+		"lease without renewals":  {args: []string{"--leader-elect-lease-duration=2s"}, err: "--leader-elect-lease-duration 2s: must be at least 3s"},
 		"argument":                {args: []string{"run"}, err: `unexpected argument "run"`},
 		"unknown flag":            {args: []string{"--nope"}, err: "--nope"},
 		"unknown level":           {args: []string{"--log-level=LOUD"}, err: "LOUD"},
