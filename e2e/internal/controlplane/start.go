@@ -90,7 +90,7 @@ func (r *Runner) waitHealthy(ctx context.Context, name, url string) error {
 	}}
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	last := "no answer yet"
+	var last string
 	for {
 		answer, err := probe(ctx, client, url)
 		if err == nil && answer == http.StatusText(http.StatusOK) {

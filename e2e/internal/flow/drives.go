@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,11 +74,11 @@ func (f *Flow) deleteAndWait(ctx context.Context, object client.Object, timeout 
 	}
 	return Eventually(ctx, what, timeout, func(ctx context.Context) (string, error) {
 		err := f.client.Get(ctx, key, object)
-		if client.IgnoreNotFound(err) != nil {
-			return "", err
+		if apierrors.IsNotFound(err) {
+			return "", nil
 		}
 		if err != nil {
-			return "", nil
+			return "", err
 		}
 		return fmt.Sprintf("still there, finalizers %v", object.GetFinalizers()), nil
 	})

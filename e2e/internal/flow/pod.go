@@ -18,8 +18,9 @@ import (
 const (
 	podTimeout  = 4 * time.Minute
 	goneTimeout = 2 * time.Minute
-	// DataDir is where a pod sees its volume, DevicePath a raw one.
-	DataDir    = "/data"
+	// DataDir is where a pod sees its volume.
+	DataDir = "/data"
+	// DevicePath is where a pod sees a raw volume.
 	DevicePath = "/dev/data"
 
 	containerName = "main"

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,11 +132,11 @@ func (f *Flow) WaitBound(ctx context.Context, name string, since time.Time) (Bou
 func (f *Flow) partitionOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*v1alpha1.NVMePartition, error) {
 	partition := &v1alpha1.NVMePartition{}
 	err := f.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}, partition)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, err
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil
+		return nil, err
 	}
 	return partition, nil
 }
@@ -144,11 +145,11 @@ func (f *Flow) partitionOf(ctx context.Context, claim *corev1.PersistentVolumeCl
 func (f *Flow) DeleteClaim(ctx context.Context, name string) error {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete PersistentVolumeClaim %s: %w", name, err)
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
 	if err != nil {
-		return nil
+		return fmt.Errorf("delete PersistentVolumeClaim %s: %w", name, err)
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
 	partition := &v1alpha1.NVMePartition{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}}
@@ -171,11 +172,11 @@ func (f *Flow) waitGone(ctx context.Context, object client.Object, timeout time.
 	key := client.ObjectKeyFromObject(object)
 	return Eventually(ctx, fmt.Sprintf("%T %s disappears", object, key), timeout, func(ctx context.Context) (string, error) {
 		err := f.client.Get(ctx, key, object)
-		if client.IgnoreNotFound(err) != nil {
-			return "", err
+		if apierrors.IsNotFound(err) {
+			return "", nil
 		}
 		if err != nil {
-			return "", nil
+			return "", err
 		}
 		return fmt.Sprintf("still there, deleted at %v, finalizers %v", object.GetDeletionTimestamp(), object.GetFinalizers()), nil
 	})

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// Release and Namespace are those of the installation.
-	Release   = "distort"
+	// Release is the name of the installation.
+	Release = "distort"
+	// Namespace is where it is installed.
 	Namespace = "distort-system"
 	// timeout is what the product's pods may take to become ready in emulated
 	// guests.
