@@ -14,6 +14,17 @@ import (
 	"github.com/distort-io/distort/e2e/internal/prepare"
 )
 
+// reserveLab returns the lab of this user for a command that changes it.
+func reserveLab(out io.Writer) (l *lab.Lab, release func(), err error) {
+	if l, err = openLab(out); err != nil {
+		return nil, nil, err
+	}
+	if release, err = l.Reserve(); err != nil {
+		return nil, nil, err
+	}
+	return l, release, nil
+}
+
 // openLab returns the lab of this user; it tells what it does to out.
 func openLab(out io.Writer) (*lab.Lab, error) {
 	dir, err := lab.Dir()
@@ -30,10 +41,11 @@ func newUp() *cobra.Command {
 		Short: "Prepare what is missing, start the lab after cleaning up an earlier one, and install DISTORT",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := openLab(cmd.ErrOrStderr())
+			l, release, err := reserveLab(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			defer release()
 			if err := up(cmd.Context(), cmd.ErrOrStderr(), l, bare); err != nil {
 				return errors.Join(err, downAfterInterrupt(cmd.Context(), l))
 			}
@@ -76,10 +88,11 @@ func newDown() *cobra.Command {
 		Short: "Stop the lab and remove everything but its logs",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := openLab(cmd.ErrOrStderr())
+			l, release, err := reserveLab(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			defer release()
 			return l.Down(cmd.Context())
 		},
 	}

@@ -32,10 +32,11 @@ func newInstall() *cobra.Command {
 		Short: "Build DISTORT again and install or upgrade it in the running lab",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := openLab(cmd.ErrOrStderr())
+			l, release, err := reserveLab(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			defer release()
 			made, err := prepareSteps(cmd.Context(), cmd.ErrOrStderr(), []string{prepare.StepHelm, prepare.StepProduct})
 			if err != nil {
 				return err
@@ -136,10 +137,11 @@ func newE2E() *cobra.Command {
 func withLab(cmd *cobra.Command, do func(context.Context, *lab.Lab) error) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	begin := time.Now()
-	l, err := openLab(out)
+	l, release, err := reserveLab(out)
 	if err != nil {
 		return err
 	}
+	defer release()
 	if err = up(ctx, out, l, false); err == nil {
 		err = do(ctx, l)
 	}

@@ -24,13 +24,8 @@ const (
 var kept = map[string]bool{"logs": true, ".lock": true}
 
 // Down stops the lab and removes everything but its logs. It works on a lab
-// that was left in any state.
+// that was left in any state. The caller has reserved the lab.
 func (l *Lab) Down(ctx context.Context) error {
-	unlock, err := l.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	return l.clean(ctx, newClock(l.out))
 }
 

@@ -85,8 +85,9 @@ func (l *Lab) Guest(name string) (*guestexec.Client, error) {
 	}), nil
 }
 
-// lock keeps two commands from starting and stopping the same lab at once.
-func (l *Lab) lock() (unlock func(), err error) {
+// Reserve keeps other commands from starting, changing or stopping the lab
+// until release is called, or this process ends.
+func (l *Lab) Reserve() (release func(), err error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("lab directory: %w", err)
 	}
@@ -97,7 +98,7 @@ func (l *Lab) lock() (unlock func(), err error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("another command is starting or stopping the lab in %s: %w", l.dir, err)
+		return nil, fmt.Errorf("another command uses the lab in %s (%s moves this one elsewhere): %w", l.dir, EnvDir, err)
 	}
 	return func() { file.Close() }, nil
 }

@@ -20,16 +20,12 @@ import (
 const guestTimeout = 4 * time.Minute
 
 // Up starts the lab from prepared artifacts, after cleaning up what an earlier
-// one may have left. It returns when every node is Ready.
+// one may have left. It returns when every node is Ready. The caller has
+// reserved the lab.
 func (l *Lab) Up(ctx context.Context, made prepare.Artifacts) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab makes a network namespace and tap devices, which only root may do")
 	}
-	unlock, err := l.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	clock := newClock(l.out)
 	if err := l.clean(ctx, clock); err != nil {
 		return err

@@ -36,7 +36,7 @@ func TestPodsRunOnEveryNodeAndReachEachOther(t *testing.T) {
 				t.Errorf("pod on %s does not reach the one on %s: %v", from, to, err)
 			}
 		}
-		if _, err := f.Exec(ctx, from, "nc", "-z", "-w", "10", layout.ServiceVIP, "443"); err != nil {
+		if _, err := f.Exec(ctx, from, "wget", "-T", "10", "-q", "-O", "-", "--no-check-certificate", "https://"+layout.ServiceVIP+"/version"); err != nil {
 			t.Errorf("pod on %s does not reach the API server's service: %v", from, err)
 		}
 	}
