@@ -134,6 +134,7 @@ func TestFlagsAreRefusedByName(t *testing.T) {
 	}{
 		"mode":             {func(o *app.Options) { o.Mode = "both" }, "--mode \"both\""},
 		"endpoint":         {func(o *app.Options) { o.Endpoint = "tcp://0.0.0.0:1" }, "--endpoint"},
+		"long namespace":   {func(o *app.Options) { o.Namespace = strings.Repeat("n", 41) }, "too long for the handles of its volumes"},
 		"namespace":        {func(o *app.Options) { o.Namespace = "a/b" }, "--namespace \"a/b\""},
 		"backend":          {func(o *app.Options) { o.DefaultBackend = "spdk" }, "--default-backend \"spdk\""},
 		"topology key":     {func(o *app.Options) { o.TopologyKey = "a b" }, "--topology-key \"a b\""},

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/distort-io/distort/modules/api/handle"
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/request"
 	"github.com/distort-io/distort/modules/csi/internal/rpc"
@@ -115,6 +117,8 @@ func (o Options) Validate() error {
 	}
 	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
 		wrong("namespace", o.Namespace, strings.Join(problems, "; "))
+	} else if err := longestHandle(o.Namespace).Validate(); err != nil {
+		wrong("namespace", o.Namespace, "is too long for the handles of its volumes: "+err.Error())
 	}
 	if o.DefaultBackend != string(v1alpha1.BackendKernel) {
 		wrong("default-backend", o.DefaultBackend, "this version exports with \"kernel\" only")
@@ -152,4 +156,11 @@ func (o Options) validateNode() []error {
 		}
 	}
 	return errs
+}
+
+// longestHandle is the handle of a volume with the longest name that
+// identity.VolumeName gives.
+func longestHandle(namespace string) handle.Handle {
+	const uid = "00000000-0000-0000-0000-000000000000"
+	return handle.Handle{Kind: handle.NVMePartition, Namespace: namespace, Name: identity.VolumeName("pvc-" + uid), UID: uid}
 }
