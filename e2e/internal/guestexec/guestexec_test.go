@@ -136,6 +136,15 @@ func TestTerminalHasTheAskedSize(t *testing.T) {
 	}
 }
 
+func TestEndOfInputDoesNotHangUpTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	// cat ends at the end of input; what follows must still run.
+	code, err := local(t).Run(t.Context(), Request{Args: []string{"sh", "-c", "cat; sleep 0.1; echo alive"}, Terminal: true}, Streams{Out: &out})
+	if err != nil || code != 0 || !strings.Contains(out.String(), "alive") {
+		t.Errorf("exit code %d, %v, output %q; want alive", code, err, out.String())
+	}
+}
+
 func TestGarbageIsRefused(t *testing.T) {
 	if _, _, err := readFrame(bytes.NewReader([]byte{1, 0xff, 0xff, 0xff, 0xff})); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("oversized frame: got %v", err)

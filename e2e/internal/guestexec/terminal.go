@@ -24,10 +24,20 @@ func runTerminal(cmd *exec.Cmd, request Request, conn net.Conn, frames *writer) 
 	if err != nil {
 		return 0, err
 	}
-	go feed(conn, master, cmd.Process)
+	go feed(conn, terminalInput{master}, cmd.Process)
 	// Reading the master ends with EIO when the last process on it is gone.
 	_, _ = io.Copy(stream{frames, kindStdout}, master)
 	return exitCode(cmd.Wait())
+}
+
+// terminalInput is the keyboard of a terminal. Closing its master would hang up
+// the whole terminal and kill the command with SIGHUP: the end of input is the
+// end-of-file character instead, as typed by ^D.
+type terminalInput struct{ *os.File }
+
+func (t terminalInput) Close() error {
+	_, err := t.Write([]byte{4})
+	return err
 }
 
 func openTerminal(rows, columns uint16) (master, slave *os.File, err error) {
