@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -61,6 +62,8 @@ type Claim struct {
 	Size string
 	// Block asks for a raw device.
 	Block bool
+	// AccessMode is ReadWriteOnce when empty.
+	AccessMode corev1.PersistentVolumeAccessMode
 }
 
 // CreateClaim makes a PersistentVolumeClaim.
@@ -73,10 +76,11 @@ func (f *Flow) CreateClaim(ctx context.Context, claim Claim) error {
 	if claim.Block {
 		mode = corev1.PersistentVolumeBlock
 	}
+	access := cmp.Or(claim.AccessMode, corev1.ReadWriteOnce)
 	object := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: f.Namespace},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			AccessModes:      []corev1.PersistentVolumeAccessMode{access},
 			VolumeMode:       &mode,
 			StorageClassName: &claim.Class,
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
@@ -108,7 +112,7 @@ func (f *Flow) WaitBound(ctx context.Context, name string, since time.Time) (Bou
 		if err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim); err != nil {
 			return "", err
 		}
-		partition, err := f.partitionOf(ctx, claim)
+		partition, err := f.PartitionOf(ctx, claim)
 		if err != nil {
 			return "", err
 		}
@@ -128,8 +132,8 @@ func (f *Flow) WaitBound(ctx context.Context, name string, since time.Time) (Bou
 	return bound, err
 }
 
-// partitionOf returns the slice of a claim, nil if there is none yet.
-func (f *Flow) partitionOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*v1alpha1.NVMePartition, error) {
+// PartitionOf returns the slice of a claim, nil if there is none.
+func (f *Flow) PartitionOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*v1alpha1.NVMePartition, error) {
 	partition := &v1alpha1.NVMePartition{}
 	err := f.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}, partition)
 	if apierrors.IsNotFound(err) {

@@ -23,9 +23,9 @@ func TestEmulatorGetsEachDriveWithItsSerial(t *testing.T) {
 	args := machine.Arguments()
 	for _, serial := range node.Drives {
 		device := slices.IndexFunc(args, func(arg string) bool {
-			return strings.HasPrefix(arg, "nvme,") && strings.HasSuffix(arg, "serial="+serial)
+			return strings.HasPrefix(arg, `{"driver":"nvme"`) && strings.Contains(arg, `"serial":"`+serial+`"`)
 		})
-		if device < 3 || !strings.HasSuffix(args[device-2], "file=/drives/"+serial) {
+		if device < 3 || !strings.HasSuffix(args[device-2], "file.filename=/drives/"+serial) {
 			t.Errorf("no drive with serial %s in %v", serial, args)
 		}
 	}

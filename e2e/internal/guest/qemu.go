@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -45,7 +44,7 @@ func (m Machine) Arguments() []string {
 		"-accel", "tcg", "-machine", "q35", "-cpu", cpuModel,
 		"-m", strconv.Itoa(m.Node.MemoryMiB), "-smp", strconv.Itoa(cpus),
 		"-nographic", "-no-reboot", "-nodefaults",
-		"-serial", "file:" + m.Console,
+		"-chardev", "file,id=console,append=on,path=" + escape(m.Console), "-serial", "chardev:console",
 		"-qmp", "unix:" + m.Monitor + ",server=on,wait=off",
 		"-kernel", m.Kernel, "-initrd", m.Initrd, "-append", kernelCommandLine,
 		"-netdev", "tap,id=net0,ifname=" + m.Tap + ",script=no,downscript=no",
@@ -56,10 +55,11 @@ func (m Machine) Arguments() []string {
 	args = append(args, virtioDisk("images", serialImages, m.ImageDisk, "qcow2")...)
 	args = append(args, virtioDisk("lab", serialLab, m.LabDisk, "raw")...)
 	for i, serial := range m.Node.Drives {
-		id := fmt.Sprintf("nvme%d", i)
-		args = append(args,
-			"-drive", "if=none,format=raw,cache=unsafe,id="+id+",file="+escape(m.DriveFile(serial)),
-			"-device", "nvme,drive="+id+",serial="+serial)
+		drive, err := FindDrive(m.Node, serial)
+		if err != nil {
+			panic(err) // serial is one of the node's
+		}
+		args = append(args, drive.arguments(i, m.DriveFile(serial))...)
 	}
 	return args
 }

@@ -21,24 +21,25 @@ type Files struct {
 	Kernel, Initrd, RootDisk, LabDisk, ImageDisk string
 }
 
-// Prepare makes the guest's own files in dir: disks that keep what the guest
-// writes over the shared ones, the drives, and the initrd with its spec. Disks
-// that are there are kept, so that a guest can be booted again.
-func Prepare(ctx context.Context, run command.Runner, dir string, node layout.Node, files Files, spec guestspec.Spec) (Machine, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return Machine{}, fmt.Errorf("prepare guest %s: %w", node.Name, err)
-	}
-	machine := Machine{
+// In returns the machine whose own files are in dir.
+func In(dir string, node layout.Node, files Files) Machine {
+	return Machine{
 		Node: node, Tap: network.Tap(node.Number), Kernel: files.Kernel, LabDisk: files.LabDisk,
 		Initrd:   filepath.Join(dir, "initrd.cpio"),
 		RootDisk: filepath.Join(dir, "root.qcow2"), ImageDisk: filepath.Join(dir, "images.qcow2"),
 		Console: filepath.Join(dir, "console.log"), Monitor: filepath.Join(dir, "qmp.sock"),
 		DriveFile: func(serial string) string { return filepath.Join(dir, serial+".img") },
 	}
+}
+
+// Prepare makes the guest's own files in dir: disks that keep what the guest
+// writes over the shared ones, the drives, and the initrd with its spec.
+func Prepare(ctx context.Context, run command.Runner, dir string, node layout.Node, files Files, spec guestspec.Spec) (Machine, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Machine{}, fmt.Errorf("prepare guest %s: %w", node.Name, err)
+	}
+	machine := In(dir, node, files)
 	for overlay, base := range map[string]string{machine.RootDisk: files.RootDisk, machine.ImageDisk: files.ImageDisk} {
-		if _, err := os.Stat(overlay); err == nil {
-			continue
-		}
 		if err := run.Run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, overlay); err != nil {
 			return Machine{}, fmt.Errorf("prepare guest %s: %w", node.Name, err)
 		}

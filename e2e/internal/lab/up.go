@@ -120,22 +120,23 @@ func (l *Lab) startGuest(ctx context.Context, rec *record, made prepare.Artifact
 	if err != nil {
 		return err
 	}
-	return l.boot(ctx, rec, node, machine)
+	return l.boot(ctx, rec, machine)
 }
 
 // boot starts the emulator and waits until the guest is what its spec says.
-func (l *Lab) boot(ctx context.Context, rec *record, node layout.Node, machine guest.Machine) error {
-	name, args := machine.Emulator()
+func (l *Lab) boot(ctx context.Context, rec *record, machine guest.Machine) error {
+	program, args := machine.Emulator()
+	name := machine.Node.Name
 	var id process.Identity
 	err := l.namespace.Do(func() (err error) {
-		id, err = l.table.Start(filepath.Join(l.LogDir(), node.Name+".log"), nil, name, args...)
+		id, err = l.table.Start(filepath.Join(l.LogDir(), name+".log"), nil, program, args...)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := rec.started(node.Name, id); err != nil {
+	if err := rec.started(name, id); err != nil {
 		return err
 	}
-	return l.waitGuest(ctx, node.Name, id)
+	return l.waitGuest(ctx, name, id)
 }

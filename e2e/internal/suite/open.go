@@ -41,3 +41,11 @@ func Flow(t *testing.T, l *lab.Lab, namespace string) *flow.Flow {
 	})
 	return f
 }
+
+// Must ends the test at an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -19,10 +19,11 @@ const EnvLab = "DISTORT_E2E_LAB"
 // stopDelay is what an interrupted test run may take to end.
 const stopDelay = 10 * time.Second
 
-// Run runs the suites of a checkout against the lab in a directory. What it
+// Run runs the suites of a checkout against the lab in a directory, one after
+// the other: they share its drives. What it
 // prints is go test's own.
 func Run(ctx context.Context, repo, lab string, flags []string, stdout, stderr io.Writer) error {
-	args := append([]string{"test", "-count=1", "-v", "-timeout=30m"}, flags...)
+	args := append([]string{"test", "-count=1", "-v", "-p=1", "-timeout=30m"}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./suites/...")...)
 	cmd.Dir = filepath.Join(repo, "e2e")
 	cmd.Env = append(os.Environ(), EnvLab+"="+lab)

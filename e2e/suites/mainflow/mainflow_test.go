@@ -54,36 +54,29 @@ func TestVolumes(t *testing.T) {
 func keepsData(t *testing.T, f *flow.Flow, name string, parameters map[string]string) {
 	ctx := t.Context()
 	class, nodes := "e2e-"+name, layout.Consumers()
-	must(t, f.CreateClass(ctx, flow.Class{Name: class, Parameters: parameters}))
+	suite.Must(t, f.CreateClass(ctx, flow.Class{Name: class, Parameters: parameters}))
 	since := time.Now()
-	must(t, f.CreateClaim(ctx, flow.Claim{Name: name, Class: class, Size: "512Mi"}))
+	suite.Must(t, f.CreateClaim(ctx, flow.Claim{Name: name, Class: class, Size: "512Mi"}))
 	bound, err := f.WaitBound(ctx, name, since)
-	must(t, err)
+	suite.Must(t, err)
 	t.Logf("PVC to Exported %s, to Bound %s", bound.Exported, bound.Bound)
 
 	started, err := f.StartPod(ctx, flow.Pod{Name: name, Image: prepare.WorkloadImage, Claim: name, Node: nodes[0]})
-	must(t, err)
+	suite.Must(t, err)
 	t.Logf("scheduled to running %s", started.Running-started.Scheduled)
 	want, err := f.WriteFile(ctx, name, file, fileMiB)
-	must(t, err)
+	suite.Must(t, err)
 
-	must(t, f.DeletePod(ctx, name))
+	suite.Must(t, f.DeletePod(ctx, name))
 	_, err = f.StartPod(ctx, flow.Pod{Name: name, Image: prepare.WorkloadImage, Claim: name, Node: nodes[1]})
-	must(t, err)
+	suite.Must(t, err)
 	got, err := f.Checksum(ctx, name, file)
-	must(t, err)
+	suite.Must(t, err)
 	if got != want {
 		t.Errorf("checksum on %s is %s, was %s on %s", nodes[1], got, want, nodes[0])
 	}
 
-	must(t, f.DeletePod(ctx, name))
-	must(t, f.DeleteClaim(ctx, name))
-	must(t, f.DeleteClass(ctx, class))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(t, f.DeletePod(ctx, name))
+	suite.Must(t, f.DeleteClaim(ctx, name))
+	suite.Must(t, f.DeleteClass(ctx, class))
 }

@@ -1,0 +1,37 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distort-io/distort/e2e/internal/guestexec"
+	"github.com/distort-io/distort/e2e/internal/layout"
+)
+
+// Kill ends every process of a program on all nodes with SIGKILL, and returns
+// how many there were.
+func (f *Flow) Kill(ctx context.Context, program string) (int, error) {
+	killed := 0
+	for _, node := range layout.Nodes() {
+		guest, err := f.guests.Guest(node.Name)
+		if err != nil {
+			return killed, err
+		}
+		out, err := guest.Output(ctx, "pgrep", "-x", program)
+		var failure *guestexec.Error
+		if errors.As(err, &failure) && failure.Code == 1 {
+			continue // pgrep found none
+		}
+		if err != nil {
+			return killed, err
+		}
+		pids := strings.Fields(out)
+		if _, err := guest.Output(ctx, append([]string{"kill", "-9"}, pids...)...); err != nil {
+			return killed, fmt.Errorf("kill %s: %w", program, err)
+		}
+		killed += len(pids)
+	}
+	return killed, nil
+}

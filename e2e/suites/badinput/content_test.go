@@ -1,0 +1,87 @@
+package badinput
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distort-io/distort/e2e/internal/flow"
+	"github.com/distort-io/distort/e2e/internal/guestexec"
+	"github.com/distort-io/distort/e2e/internal/layout"
+	"github.com/distort-io/distort/e2e/internal/prepare"
+	"github.com/distort-io/distort/e2e/internal/suite"
+)
+
+// foreignUUID is that of a filesystem that DISTORT did not make.
+const foreignUUID = "5f0e1c1a-0000-4000-8000-00000000beef"
+
+// TestContentOfAVolumeIsNeverFormattedOver puts something else on the device of
+// a volume behind DISTORT's back, before its first use and after it.
+func TestContentOfAVolumeIsNeverFormattedOver(t *testing.T) {
+	l := suite.Open(t)
+	f := suite.Flow(t, l, namespace)
+	ctx := t.Context()
+	storage, err := l.Guest("storage")
+	suite.Must(t, err)
+	drives := layout.Drives()[:1]
+	suite.Must(t, f.ClaimDrives(ctx, drives))
+	const class = "e2e-bad-content"
+	suite.Must(t, f.CreateClass(ctx, flow.Class{Name: class, Parameters: map[string]string{"transport": "tcp"}}))
+
+	t.Run("a volume that is not blank at its first use", func(t *testing.T) {
+		device := provision(t, f, storage, "fresh", class)
+		output(t, storage, "mkfs.ext4", "-q", "-F", "-U", foreignUUID, device)
+		refused(t, f, "fresh", "FailedPrecondition", "not blank", "ext4")
+		if uuid := output(t, storage, "blkid", "-p", "-o", "value", "-s", "UUID", device); uuid != foreignUUID {
+			t.Errorf("the filesystem on %s is %s now, was %s", device, uuid, foreignUUID)
+		}
+		remove(t, f, "fresh")
+	})
+	t.Run("a volume that has lost its recorded filesystem", func(t *testing.T) {
+		device := provision(t, f, storage, "used", class)
+		_, err := f.StartPod(ctx, flow.Pod{Name: "used", Image: prepare.WorkloadImage, Claim: "used", Node: layout.Consumers()[0]})
+		suite.Must(t, err)
+		suite.Must(t, f.DeletePod(ctx, "used"))
+		output(t, storage, "wipefs", "--all", device)
+		refused(t, f, "used", "FailedPrecondition", "recorded filesystem is ext4")
+		if text := output(t, storage, "wipefs", device); text != "" {
+			t.Errorf("%s was formatted: %s", device, text)
+		}
+		remove(t, f, "used")
+	})
+	suite.Must(t, f.DeleteClass(ctx, class))
+	suite.Must(t, f.ReleaseDrives(ctx, drives))
+}
+
+// provision makes a claim and returns the device of its slice on the storage
+// node.
+func provision(t *testing.T, f *flow.Flow, storage *guestexec.Client, name, class string) string {
+	t.Helper()
+	suite.Must(t, f.CreateClaim(t.Context(), flow.Claim{Name: name, Class: class, Size: "64Mi"}))
+	bound, err := f.WaitBound(t.Context(), name, time.Now())
+	suite.Must(t, err)
+	return output(t, storage, "findfs", "PARTUUID="+bound.Partition.Status.Backend.PartitionUUID)
+}
+
+// refused starts a pod that must not get its volume.
+func refused(t *testing.T, f *flow.Flow, name string, parts ...string) {
+	t.Helper()
+	pod := name + "-refused"
+	suite.Must(t, f.CreatePod(t.Context(), flow.Pod{Name: pod, Image: prepare.WorkloadImage, Claim: name, Node: layout.Consumers()[0]}))
+	message, err := f.WaitEvent(t.Context(), "Pod", pod, "FailedMount", parts...)
+	suite.Must(t, err)
+	t.Log(message)
+	suite.Must(t, f.DeletePod(t.Context(), pod))
+}
+
+func remove(t *testing.T, f *flow.Flow, claim string) {
+	t.Helper()
+	suite.Must(t, f.DeleteClaim(t.Context(), claim))
+}
+
+func output(t *testing.T, guest *guestexec.Client, args ...string) string {
+	t.Helper()
+	out, err := guest.Output(t.Context(), args...)
+	suite.Must(t, err)
+	return strings.TrimSpace(out)
+}
