@@ -103,11 +103,12 @@ type drive struct {
 	name, path string
 }
 
-// change runs a script on the device node and tells the kernel's listeners.
+// change runs a script on the device node, and makes the kernel tell of the
+// drive's controller, so that the agent looks at once.
 func (d drive) change(t *testing.T, script string) {
 	t.Helper()
 	output(t, d.Client, "sh", "-c", script, "sh", d.path)
-	output(t, d.Client, "sh", "-c", `echo change >"/sys/block/${1#/dev/}/uevent"`, "sh", d.path)
+	output(t, d.Client, "sh", "-c", `echo change >"/sys/class/nvme/$1/uevent"`, "sh", strings.TrimSuffix(strings.TrimPrefix(d.path, "/dev/"), "n1"))
 }
 
 // devicePath finds namespace 1 of the drive with that serial.
