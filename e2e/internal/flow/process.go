@@ -5,14 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/distort-io/distort/e2e/internal/guestexec"
 	"github.com/distort-io/distort/e2e/internal/layout"
 )
 
-// Kill ends every process of a program on all nodes with SIGKILL, and returns
-// how many there were.
-func (f *Flow) Kill(ctx context.Context, program string) (int, error) {
+// restartTimeout bounds how long kubelet waits before it starts again what was
+// killed a few times.
+const restartTimeout = 2 * time.Minute
+
+// Kill ends every process of a program on all nodes with SIGKILL. If there is
+// none, because it was killed a moment ago, it waits for one.
+func (f *Flow) Kill(ctx context.Context, program string) error {
+	return Eventually(ctx, program+" is killed", restartTimeout, func(ctx context.Context) (string, error) {
+		killed, err := f.kill(ctx, program)
+		if err == nil && killed == 0 {
+			return "it does not run", nil
+		}
+		return "", err
+	})
+}
+
+func (f *Flow) kill(ctx context.Context, program string) (int, error) {
 	killed := 0
 	for _, node := range layout.Nodes() {
 		guest, err := f.guests.Guest(node.Name)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	provisionTimeout = 2 * time.Minute
+	provisionTimeout = 4 * time.Minute
 	deleteTimeout    = 2 * time.Minute
 )
 
