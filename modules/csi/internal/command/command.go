@@ -88,3 +88,14 @@ func (l *limited) Write(p []byte) (int, error) {
 	l.Buffer.Write(p[:keep])
 	return len(p), nil
 }
+
+// Require names the programs that this host lacks (known fault EX4).
+func Require(names ...string) error {
+	var failures []error
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			failures = append(failures, fmt.Errorf("program %s is needed: %w", name, err))
+		}
+	}
+	return errors.Join(failures...)
+}

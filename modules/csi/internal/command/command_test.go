@@ -3,6 +3,7 @@ package command_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,5 +31,18 @@ func TestRunIsKilledAtTheDeadline(t *testing.T) {
 	_, err := command.Exec{}.Run(ctx, "sleep", "60")
 	if _, exited := command.ExitCode(err); !errors.Is(err, context.DeadlineExceeded) || exited {
 		t.Fatalf("err = %v, want the deadline", err)
+	}
+}
+
+// EX4
+func TestRequireNamesWhatIsMissing(t *testing.T) {
+	if err := command.Require("ls", "sh"); err != nil {
+		t.Error(err)
+	}
+	err := command.Require("ls", "no-such-program-1", "no-such-program-2")
+	for _, name := range []string{"no-such-program-1", "no-such-program-2"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("err = %v does not name %s", err, name)
+		}
 	}
 }

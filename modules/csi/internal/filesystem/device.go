@@ -16,9 +16,15 @@ type Devices interface {
 	// Open opens for reading past the page cache. ReadAt is called with whole
 	// MiB at multiples of 4 KiB.
 	Open(path string) (Reader, error)
+	// OpenExclusive claims the device as a mount does, and fails with EBUSY when
+	// it is claimed already. Until the Closer is closed it cannot be mounted.
+	OpenExclusive(path string) (io.Closer, error)
 	// Number is the number of the block device node at path; symbolic links are
 	// not followed.
 	Number(path string) (blockdev.Number, error)
+	// FilesystemSize is the size in bytes of the filesystem on a device, which is
+	// mounted at mountpoint.
+	FilesystemSize(t Type, device, mountpoint string) (int64, error)
 }
 
 // Reader is an open block device.
@@ -42,6 +48,11 @@ func (LinuxDevices) Open(path string) (Reader, error) {
 		return nil, err
 	}
 	return directReader{f}, nil
+}
+
+// OpenExclusive implements Devices.
+func (LinuxDevices) OpenExclusive(path string) (io.Closer, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NOFOLLOW, 0)
 }
 
 // Number implements Devices.

@@ -1,5 +1,5 @@
-// Package filesystem looks at block devices, makes filesystems on them and
-// mounts them.
+// Package filesystem looks at block devices, makes filesystems on them, mounts
+// them, lets them grow and says how full they are.
 //
 // It never decides to format; package formatonce does. A device is blank only
 // when blkid knows nothing on it *and* the first, middle and last MiB were read

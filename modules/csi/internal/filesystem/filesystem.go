@@ -5,9 +5,12 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/detach"
 )
 
+// Programs are what a Host runs.
+var Programs = []string{"blkid", "mkfs.ext4", "mkfs.xfs", "e2fsck", "xfs_repair", "resize2fs", "xfs_growfs"}
+
 // Options configure a Host. The zero value is the running host.
 type Options struct {
-	// Runner runs blkid and mkfs; nil means command.Exec.
+	// Runner runs Programs; nil means command.Exec.
 	Runner command.Runner
 	// Mounter mounts; nil means LinuxMounter.
 	Mounter Mounter
@@ -15,7 +18,7 @@ type Options struct {
 	Devices Devices
 }
 
-// Host probes, formats and mounts on one machine. Its methods may be called
+// Host probes, formats, checks, mounts and grows on one machine. Its methods may be called
 // concurrently; calls that hang in the kernel are abandoned when their context
 // ends, and joined instead of repeated.
 type Host struct {

@@ -1,6 +1,7 @@
 package filesystem_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,9 @@ import (
 // inNamespace marks the test process that has a mount table of its own.
 const inNamespace = "DISTORT_TEST_MOUNT_NAMESPACE"
 
+// ofImage is the file behind its device.
+const ofImage = "DISTORT_TEST_IMAGE"
+
 // TestOnTheRunningHost is the whole life of a volume on a real block device:
 // the fakes of the other tests are held against it.
 func TestOnTheRunningHost(t *testing.T) {
@@ -21,7 +25,7 @@ func TestOnTheRunningHost(t *testing.T) {
 		if os.Geteuid() != 0 {
 			t.Skip("mounting needs root; the end-to-end suite runs the same in its guests")
 		}
-		for _, tool := range []string{"unshare", "losetup", "blkid", "mkfs.ext4"} {
+		for _, tool := range []string{"unshare", "losetup", "blkid", "mkfs.ext4", "resize2fs", "e2fsck"} {
 			if _, err := exec.LookPath(tool); err != nil {
 				t.Skipf("%v; the end-to-end suite runs the same in its guests", err)
 			}
@@ -36,7 +40,7 @@ func TestOnTheRunningHost(t *testing.T) {
 		path := strings.TrimSpace(string(device))
 		defer func() { must(t, exec.Command("losetup", "-d", path).Run()) }()
 		again := exec.Command("unshare", "-m", os.Args[0], "-test.run=^TestOnTheRunningHost$", "-test.v")
-		again.Env = append(os.Environ(), inNamespace+"="+path)
+		again.Env = append(os.Environ(), inNamespace+"="+path, ofImage+"="+image)
 		if out, err := again.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -83,10 +87,29 @@ func TestOnTheRunningHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(target, "f"), nil, 0o600); err == nil {
 		t.Error("wrote through the read-only bind")
 	}
+	before, err := h.Usage(t.Context(), target)
+	must(t, err)
+	const grown = 96 << 20
+	must(t, os.Truncate(os.Getenv(ofImage), grown))
+	must(t, exec.Command("losetup", "-c", device).Run())
+	mounted, err := h.MountsAt(staging)
+	must(t, err)
+	for range 2 {
+		if size, err := h.Grow(t.Context(), mounted[0], grown); err != nil || size != grown {
+			t.Fatalf("grown to %d, %v, want %d", size, err, grown)
+		}
+	}
+	if after, err := h.Usage(t.Context(), target); err != nil || after.Bytes.Total < before.Bytes.Total+(24<<20) {
+		t.Errorf("%+v, %v after growing by 32 MiB, before %+v", after, err, before)
+	}
+	if err := h.Check(t.Context(), device, filesystem.Ext4); !errors.Is(err, filesystem.ErrInUse) {
+		t.Errorf("checked while mounted: %v", err)
+	}
 	for range 2 {
 		for _, path := range []string{node, target, staging} {
 			must(t, h.Unmount(t.Context(), path))
 			must(t, h.Remove(path))
 		}
 	}
+	must(t, h.Check(t.Context(), device, filesystem.Ext4))
 }

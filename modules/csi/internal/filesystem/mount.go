@@ -67,7 +67,7 @@ func (h *Host) MountDevice(ctx context.Context, device string, is func(blockdev.
 		return err
 	}
 	err = h.calls.Do(ctx, "mount at "+resolved, func() error {
-		return h.mounter.Mount(device, resolved, string(t), o.flags, o.text())
+		return h.mounter.Mount(device, resolved, string(t), o.flags, o.text(t))
 	})
 	if err != nil {
 		return fmt.Errorf("mount %s (%s) at %s: %w", device, t, target, err)

@@ -13,6 +13,9 @@ type Mounter interface {
 	Mount(source, target, fsType string, flags uintptr, data string) error
 	// Unmount is umount2(2) of exactly target, symbolic links not followed.
 	Unmount(target string) error
+	// Statfs is stat(2), which a filesystem that the kernel shut down refuses,
+	// and then statfs(2), which it may not.
+	Statfs(path string) (unix.Statfs_t, error)
 	// Mountinfo is the text of /proc/self/mountinfo.
 	Mountinfo() (string, error)
 }
@@ -32,6 +35,19 @@ func (LinuxMounter) Mount(source, target, fsType string, flags uintptr, data str
 // without a name would write after the volume was handed on.
 func (LinuxMounter) Unmount(target string) error {
 	return unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+}
+
+// Statfs implements Mounter.
+func (LinuxMounter) Statfs(path string) (unix.Statfs_t, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return unix.Statfs_t{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return unix.Statfs_t{}, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return s, nil
 }
 
 // Mountinfo implements Mounter.

@@ -32,6 +32,14 @@ func (m Mount) ReadOnly() bool {
 	return slices.Contains(m.Options, "ro") || slices.Contains(m.SuperOptions, "ro")
 }
 
+// FailedReadOnly tells whether the filesystem refuses writes although it was
+// mounted for them: ext4 does that to itself after an error (known fault RR7),
+// and says so in its own options while those of the mount stay. Since Linux 6.15
+// it says emergency_ro.
+func (m Mount) FailedReadOnly() bool {
+	return slices.Contains(m.SuperOptions, "emergency_ro") || slices.Contains(m.SuperOptions, "ro") && !slices.Contains(m.Options, "ro")
+}
+
 // DeviceNode is the name of the device node that is mounted, for example
 // nvme1n1, or empty when the mount is something else.
 func (m Mount) DeviceNode() string {

@@ -53,7 +53,16 @@ func (o MountOptions) ReadOnly() MountOptions {
 	return o
 }
 
-func (o MountOptions) text() string { return strings.Join(o.data, ",") }
+// text is what the kernel gets for a filesystem. XFS refuses to mount a clone
+// beside its source, whose UUID it has (known fault SN1); that the device is the
+// volume's was proved by its namespace.
+func (o MountOptions) text(t Type) string {
+	data := o.data
+	if t == XFS {
+		data = append([]string{"nouuid"}, data...)
+	}
+	return strings.Join(data, ",")
+}
 
 // perMountFlags are what a bind mount must keep of the mount that it copies;
 // the remount that makes it read-only would clear them.

@@ -23,6 +23,12 @@ var (
 	ErrOccupied = errors.New("path is occupied")
 	// ErrNotMounted: nothing is mounted where something must be.
 	ErrNotMounted = errors.New("not mounted")
+	// ErrDamaged: a check found errors in a filesystem.
+	ErrDamaged = errors.New("filesystem is damaged")
+	// ErrInUse: somebody has the device, so that it cannot be checked.
+	ErrInUse = errors.New("device is in use")
+	// ErrNotGrown: a filesystem is smaller than its device after it was grown.
+	ErrNotGrown = errors.New("filesystem did not grow")
 )
 
 // ParseType reads a filesystem name.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run implements command.Runner for blkid, mkfs.ext4 and mkfs.xfs.
+// Run implements command.Runner for filesystem.Programs.
 func (h *Host) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -40,6 +40,10 @@ func (h *Host) Run(ctx context.Context, name string, args ...string) ([]byte, er
 			return nil, exit(2, "") // also for what cannot be read
 		}
 		return fmt.Appendf(nil, "DEVNAME=%s\nUUID=%s\nTYPE=%s\nUSAGE=filesystem\n", path, m.UUID, m.Type), nil
+	case name == "e2fsck" || name == "xfs_repair":
+		return h.check(name, path, device, exit)
+	case name == "resize2fs" || name == "xfs_growfs":
+		return nil, h.grow(name, path, exit)
 	case (name == "mkfs.ext4" || name == "mkfs.xfs") && found:
 		return nil, h.around("mkfs "+path, func() error {
 			m := h.medium(device.Medium)
@@ -49,7 +53,7 @@ func (h *Host) Run(ctx context.Context, name string, args ...string) ([]byte, er
 			if m.ReadError != nil {
 				return exit(1, "Input/output error")
 			}
-			m.Type, m.UUID, m.Data = name[len("mkfs."):], uuidOf(args), nil
+			m.Type, m.UUID, m.Size, m.Data = name[len("mkfs."):], uuidOf(args), device.Size, nil
 			m.Formats++
 			return nil
 		})

@@ -1,6 +1,6 @@
-// Package filesystemtest is a host in memory: media with contents, blkid and
-// mkfs that act on them, and a mount table. The real filesystem.Host runs on
-// it.
+// Package filesystemtest is a host in memory: media with contents, the programs
+// that probe, make, check and grow filesystems on them, and a mount table. The
+// real filesystem.Host runs on it.
 //
 // It keeps the traps: blkid answers "nothing found" for a device that it cannot
 // read, mkfs.xfs refuses what it recognises unless forced, two binds make two
@@ -23,6 +23,10 @@ import (
 type Medium struct {
 	// Type and UUID are what blkid sees, empty for nothing.
 	Type, UUID string
+	// Size is that of the filesystem in bytes; 0 is the whole device.
+	Size int64
+	// Damage is what a check finds, empty for nothing.
+	Damage string
 	// Data are bytes that blkid does not know, by offset.
 	Data map[int64]byte
 	// ReadError is the answer to every read.
@@ -45,8 +49,9 @@ type Device struct {
 type Host struct {
 	// Resolve finds the device at a path. It must be set.
 	Resolve func(path string) (Device, bool)
-	// Fault, when set, is asked before ("blkid <path>", "mkfs <path>", "mount
-	// <target>", "unmount <target>") and, with " done" added, after each effect.
+	// Fault, when set, is asked before ("blkid <path>", "check <path>", "statfs
+	// <path>") and before and, with " done" added, after each effect ("mkfs
+	// <path>", "grow <path>", "mount <target>", "unmount <target>").
 	// An error is the call's answer; before, the effect does not happen. It is
 	// called without locks and may block. Set it before use.
 	Fault func(op string) error
