@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
@@ -40,11 +41,14 @@ func TestANodeIsWhereItsFlagOrElseItsLabelSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, app.ModeNode, c.node)
-			o.NetworkDomain = c.flag
+			o.NetworkDomain, o.MaxVolumes = c.flag, 17
 			conn, _ := start(t, o, newHost(t))
 			r, err := csi.NewNodeClient(conn).NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if r.GetMaxVolumesPerNode() != 17 {
+				t.Errorf("takes %d volumes, want 17 (PL5)", r.GetMaxVolumesPerNode())
 			}
 			if r.GetNodeId() != c.node || r.GetAccessibleTopology().GetSegments()[v1alpha1.TopologyKey] != c.want {
 				t.Errorf("got %v", r)
@@ -142,6 +146,10 @@ func TestFlagsAreRefusedByName(t *testing.T) {
 		"default domain":   {func(o *app.Options) { o.DefaultNetworkDomain = "" }, "--default-network-domain"},
 		"node":             {func(o *app.Options) { o.NodeID = "" }, "--node-id"},
 		"kubelet dir":      {func(o *app.Options) { o.KubeletDir = "var" }, "--kubelet-dir \"var\""},
+		"max volumes":      {func(o *app.Options) { o.MaxVolumes = -1 }, "--max-volumes -1"},
+		"max connects":     {func(o *app.Options) { o.MaxConnects = -1 }, "--max-connects -1"},
+		"shutdown marker":  {func(o *app.Options) { o.ShutdownMarker = "run/nologin" }, "--shutdown-marker \"run/nologin\""},
+		"patience":         {func(o *app.Options) { o.ShutdownPatience = time.Minute }, "--shutdown-patience 1m0s"},
 		"registration dir": {func(o *app.Options) { o.RegistrationDir = "/" }, "--registration-dir \"/\""},
 	} {
 		t.Run(name, func(t *testing.T) {

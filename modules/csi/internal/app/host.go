@@ -25,7 +25,8 @@ type Host struct {
 func LinuxHost(o Options, log logr.Logger) Host {
 	return Host{
 		Initiator: initiator.New(initiator.Options{
-			Degraded: func(err error) { log.Error(err, "a portal is not connected") },
+			MaxConnects: o.MaxConnects,
+			Warn:        func(err error) { log.Error(err, "a connection is not as it should be") },
 		}),
 		Filesystems: filesystem.New(filesystem.Options{}),
 		Records:     staging.New(filepath.Join(o.pluginDir(), "staged")),

@@ -15,6 +15,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/distort-io/distort/modules/csi/internal/command"
+	"github.com/distort-io/distort/modules/csi/internal/filesystem"
 )
 
 // Main runs the program until ctx ends and returns its exit code.
@@ -51,6 +54,11 @@ func Main(ctx context.Context, args []string, getenv func(string) string, stderr
 func run(ctx context.Context, o Options, log logr.Logger) error {
 	if err := o.complete().Validate(); err != nil {
 		return fmt.Errorf("flags: %w", err)
+	}
+	if o.Mode.node() {
+		if err := command.Require(filesystem.Programs...); err != nil {
+			return err
+		}
 	}
 	config, err := restConfig(o.Kubeconfig)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -19,26 +20,34 @@ import (
 // nodeReadTimeout bounds the only read at the start.
 const nodeReadTimeout = time.Minute
 
-// newNode makes the service. It has no cache: a node reads its own attachment
-// when it stages one, and its own Node once, here.
-func newNode(ctx context.Context, o Options, config *rest.Config, host Host, log logr.Logger) (*node.Server, error) {
+// newNodeClient makes the client of the Node service. It has no cache: a node
+// reads its own attachment when it stages one, and its own Node at the start and
+// at the end.
+func newNodeClient(config *rest.Config) (client.Client, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
+	}
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("scheme: %w", err)
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	return c, nil
+}
+
+func newNode(ctx context.Context, o Options, c client.Client, host Host, log logr.Logger) (*node.Server, error) {
 	domain, err := networkDomain(ctx, o, c)
 	if err != nil {
 		return nil, err
 	}
 	return node.New(node.Options{
-		NodeID: o.NodeID, Topology: map[string]string{o.TopologyKey: domain},
+		NodeID: o.NodeID, Topology: map[string]string{o.TopologyKey: domain}, MaxVolumes: o.MaxVolumes,
 		Initiator: host.Initiator, Filesystems: host.Filesystems, Records: host.Records,
 		Recorder: formatrecord.New(o.NodeID, c),
-		Log:      log.WithName("node"),
+		Log:      log,
 	})
 }
 

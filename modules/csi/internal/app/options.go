@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -53,6 +54,10 @@ type Options struct {
 	Kubeconfig           string
 	LogLevel             slog.Level
 	LoadModules          bool
+	MaxVolumes           int64
+	MaxConnects          int
+	ShutdownMarker       string
+	ShutdownPatience     time.Duration
 }
 
 // AddFlags declares the flags; getenv provides the defaults that Kubernetes'
@@ -75,6 +80,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet, getenv func(string) string) {
 	f.StringVar(&o.NetworkDomain, "network-domain", "", "this node's network domain; default the value of its label (modes node and all)")
 	f.StringVar(&o.DefaultNetworkDomain, "default-network-domain", v1alpha1.DefaultNetworkDomain, "network domain of storage nodes that no StorageNode describes (modes controller and all)")
 	f.BoolVar(&o.LoadModules, "load-modules", false, "load the kernel's NVMe-oF initiator with modprobe at the start (modes node and all)")
+	f.Int64Var(&o.MaxVolumes, "max-volumes", 0, "how many volumes this node takes; 0 for no limit (modes node and all)")
+	f.IntVar(&o.MaxConnects, "max-connects", 8, "how many connections this node makes at a time (modes node and all)")
+	f.StringVar(&o.ShutdownMarker, "shutdown-marker", "/run/nologin", "file that exists while the host goes down; \"none\" for no such file (modes node and all)")
+	f.DurationVar(&o.ShutdownPatience, "shutdown-patience", 3*time.Second, "how long after SIGTERM the shutdown marker may appear (modes node and all)")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, 0 for none")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address of /metrics, 0 for none")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "path of a kubeconfig; default the pod's service account")
@@ -84,8 +93,15 @@ func (o *Options) AddFlags(f *pflag.FlagSet, getenv func(string) string) {
 // none switches an optional directory or address off.
 const none = "none"
 
+// maxShutdownPatience leaves time to act before kubelet kills what it asked to
+// end 30 s ago.
+const maxShutdownPatience = 15 * time.Second
+
 // complete fills in what depends on other flags.
 func (o Options) complete() Options {
+	if o.ShutdownMarker == "" {
+		o.ShutdownMarker = none
+	}
 	if o.RegistrationDir == "" {
 		o.RegistrationDir = filepath.Join(o.KubeletDir, "plugins_registry")
 	}
@@ -147,8 +163,19 @@ func (o Options) validateNode() []error {
 			errs = append(errs, fmt.Errorf("--network-domain: %w", err))
 		}
 	}
-	for flag, dir := range map[string]string{"kubelet-dir": o.KubeletDir, "registration-dir": o.RegistrationDir} {
-		if flag == "registration-dir" && dir == none {
+	if o.MaxVolumes < 0 {
+		errs = append(errs, fmt.Errorf("--max-volumes %d: want 0 or more", o.MaxVolumes))
+	}
+	if o.MaxConnects < 0 {
+		errs = append(errs, fmt.Errorf("--max-connects %d: want 0, which means 8, or more", o.MaxConnects))
+	}
+	if o.ShutdownPatience < 0 || o.ShutdownPatience > maxShutdownPatience {
+		errs = append(errs, fmt.Errorf("--shutdown-patience %s: want 0s to %s", o.ShutdownPatience, maxShutdownPatience))
+	}
+	for flag, dir := range map[string]string{
+		"kubelet-dir": o.KubeletDir, "registration-dir": o.RegistrationDir, "shutdown-marker": o.ShutdownMarker,
+	} {
+		if flag != "kubelet-dir" && dir == none {
 			continue
 		}
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {

@@ -33,9 +33,9 @@ func Run(ctx context.Context, o Options, config *rest.Config, host Host, log log
 	config.QPS = -1
 	config.UserAgent = "distort-csi/" + Version()
 
+	p := &parts{ready: &readiness{}, asked: ctx}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &parts{ready: &readiness{}}
 	p.group, ctx = errgroup.WithContext(ctx)
 	err := p.assemble(ctx, o, config, host, log)
 	if err == nil {
@@ -53,7 +53,9 @@ func Run(ctx context.Context, o Options, config *rest.Config, host Host, log log
 
 // parts are what a process of some mode consists of.
 type parts struct {
-	group      *errgroup.Group
+	group *errgroup.Group
+	// asked ends when the program is asked to end.
+	asked      context.Context
 	ready      *readiness
 	controller csi.ControllerServer
 	node       csi.NodeServer
@@ -70,7 +72,7 @@ func (p *parts) assemble(ctx context.Context, o Options, config *rest.Config, ho
 		if o.LoadModules {
 			loadModules(ctx, host.Commands, log)
 		}
-		if p.node, err = newNode(ctx, o, config, host, log); err != nil {
+		if err := p.startNode(ctx, o, config, host, log.WithName("node")); err != nil {
 			return fmt.Errorf("node service: %w", err)
 		}
 	}

@@ -41,6 +41,8 @@ func TestSanity(t *testing.T) {
 	config.Address = o.Endpoint
 	config.TargetPath = filepath.Join(dir, "mount")
 	config.StagingPath = filepath.Join(dir, "staging")
+	// The node expands to what the controller made of a volume.
+	config.TestVolumeExpandSize = config.TestVolumeSize
 	config.TestVolumeParameters = map[string]string{"transport": "tcp"}
 	config.SecretsFile = secrets(t)
 
@@ -185,22 +187,11 @@ var notOffered = map[string][]string{
 		"ExpandVolume [Controller Server] should fail if no capacity range is given",
 		"ExpandVolume [Controller Server] should fail if no volume id is given",
 		"ExpandVolume [Controller Server] should work",
-		"Node Service NodeExpandVolume should fail when no volume id is provided",
-		"Node Service NodeExpandVolume should fail when no volume path is provided",
-		"Node Service NodeExpandVolume should fail when volume is not found",
-		"Node Service NodeExpandVolume should work if node-expand is called after node-publish",
 	},
-	"health and statistics of volumes are not reported yet": {
+	"the health of volumes is not reported by the controller yet": {
 		"ControllerGetVolumeHealth [Controller Server] should fail when no volume id is provided",
 		"ControllerGetVolumeHealth [Controller Server] should return health for a valid volume",
 		"ControllerListVolumeHealth [Controller Server] should return appropriate response",
-		"Node Service NodeGetStorageHealth should return appropriate response",
-		"Node Service NodeGetVolumeHealth should fail when no volume id is provided",
-		"Node Service NodeGetVolumeHealth should return health for a valid volume",
-		"Node Service NodeGetVolumeStats should fail when no volume id is provided",
-		"Node Service NodeGetVolumeStats should fail when no volume path is provided",
-		"Node Service NodeGetVolumeStats should fail when volume does not exist on the specified path",
-		"Node Service NodeGetVolumeStats should fail when volume is not found",
 	},
 	"capacity is not reported and volumes are not listed: kubectl get nvmedevices,nvmepartitions does": {
 		"Controller Service [Controller Server] GetCapacity should return capacity (no optional values added)",

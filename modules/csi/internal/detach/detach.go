@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Group runs at most one call per key at a time. The zero value is ready.
@@ -36,11 +38,16 @@ func (g *Group) Do(ctx context.Context, key string, f func() error) error {
 
 // Join is Group.Do for a function with a value. One key is used with one type.
 func Join[T any](ctx context.Context, g *Group, key string, f func() (T, error)) (T, error) {
-	var zero T
 	if err := ctx.Err(); err != nil {
+		var zero T
 		return zero, fmt.Errorf("%s: not begun: %w", key, err)
 	}
-	c := g.start(key, func() (any, error) { return f() })
+	c, _ := g.start(key, func() (any, error) { return f() })
+	return wait[T](ctx, key, c)
+}
+
+func wait[T any](ctx context.Context, key string, c *call) (T, error) {
+	var zero T
 	select {
 	case <-c.done:
 		value, _ := c.value.(T)
@@ -50,19 +57,50 @@ func Join[T any](ctx context.Context, g *Group, key string, f func() (T, error))
 	}
 }
 
+// DoWithin is Do for calls of which only so many may run at a time: it waits
+// for a slot as long as ctx allows, and the call gives the slot back when it
+// returns, abandoned or not.
+func (g *Group) DoWithin(ctx context.Context, slots *semaphore.Weighted, key string, f func() error) error {
+	if err := slots.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("%s: not begun: %w", key, err)
+	}
+	c := g.startWithin(slots, key, f)
+	_, err := wait[any](ctx, key, c)
+	return err
+}
+
+// StartWithin is Start for such calls; without a free slot it does nothing.
+func (g *Group) StartWithin(slots *semaphore.Weighted, key string, f func() error) {
+	if slots.TryAcquire(1) {
+		g.startWithin(slots, key, f)
+	}
+}
+
+// startWithin starts or joins a call; its caller has a slot.
+func (g *Group) startWithin(slots *semaphore.Weighted, key string, f func() error) *call {
+	c, started := g.start(key, func() (any, error) {
+		defer slots.Release(1)
+		return nil, f()
+	})
+	if !started {
+		slots.Release(1)
+	}
+	return c
+}
+
 // Start runs f unless a call with the same key runs already, and waits for
 // neither.
 func (g *Group) Start(key string, f func() error) {
 	g.start(key, func() (any, error) { return nil, f() })
 }
 
-func (g *Group) start(key string, f func() (any, error)) *call {
+func (g *Group) start(key string, f func() (any, error)) (c *call, started bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if running, found := g.calls[key]; found {
-		return running
+		return running, false
 	}
-	c := &call{done: make(chan struct{})}
+	c = &call{done: make(chan struct{})}
 	if g.calls == nil {
 		g.calls = map[string]*call{}
 	}
@@ -74,7 +112,7 @@ func (g *Group) start(key string, f func() (any, error)) *call {
 		g.mu.Unlock()
 		close(c.done)
 	}()
-	return c
+	return c, true
 }
 
 // Running lists the keys of the calls that have not returned and that match.

@@ -6,8 +6,44 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/distort-io/distort/modules/csi/internal/detach"
 )
+
+// A hung call keeps its slot; who waits for one keeps his deadline; who joins a
+// call needs none afterwards.
+func TestDoWithinBoundsCallsInTheKernel(t *testing.T) {
+	var g detach.Group
+	slots := semaphore.NewWeighted(2)
+	release, running := make(chan struct{}), make(chan struct{}, 8)
+	hang := func() error { running <- struct{}{}; <-release; return nil }
+	soon := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for range 2 { // the second joins the first, and gives its slot back
+		if err := g.DoWithin(soon(), slots, "a", hang); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("hung call answered %v, want the deadline", err)
+		}
+	}
+	g.StartWithin(slots, "b", hang)
+	for range 2 {
+		<-running
+	}
+	if err := g.DoWithin(soon(), slots, "c", hang); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a third call answered %v, want the deadline", err)
+	}
+	g.StartWithin(slots, "d", hang)
+	if len(running) != 0 || len(g.Running(func(string) bool { return true })) != 2 {
+		t.Error("more calls than slots")
+	}
+	close(release)
+	if err := slots.Acquire(t.Context(), 2); err != nil {
+		t.Errorf("slots do not come back: %v", err)
+	}
+}
 
 func TestDoAbandonsAHungCallAndDoesNotRepeatIt(t *testing.T) {
 	var g detach.Group

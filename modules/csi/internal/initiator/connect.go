@@ -12,8 +12,8 @@ import (
 )
 
 // Connect makes the subsystem reachable through at least one of its portals,
-// and through the others if they answer within the grace. A live controller is
-// used as it is and one that is reconnecting is waited for, so that a repeated
+// and through the others if they answer within the grace. A live controller
+// keeps its connection, gets the parameters (adjust), and one that is reconnecting is waited for, so that a repeated
 // call makes nothing twice (known faults ST2, ST5).
 func (i *Initiator) Connect(ctx context.Context, t Target) error {
 	if err := t.Validate(); err != nil {
@@ -41,7 +41,7 @@ func (i *Initiator) Connect(ctx context.Context, t Target) error {
 				grace = timer.C
 			}
 		case <-grace:
-			i.degraded(fmt.Errorf("connect %s: a portal did not answer within %s of another", t.NQN, i.pathGrace))
+			i.warn(fmt.Errorf("connect %s: a portal did not answer within %s of another", t.NQN, i.pathGrace))
 			return nil
 		}
 	}
@@ -49,7 +49,7 @@ func (i *Initiator) Connect(ctx context.Context, t Target) error {
 		return errors.Join(failures...)
 	}
 	for _, err := range failures {
-		i.degraded(err)
+		i.warn(err)
 	}
 	return nil
 }
@@ -68,6 +68,9 @@ func (i *Initiator) connectPortal(ctx context.Context, t Target, p Portal) error
 			return err
 		}
 		if found && c.state == stateLive {
+			if err := i.adjust(ctx, c, t.Params); err != nil {
+				i.warn(fmt.Errorf("connect %s at %s: %w", t.NQN, p, err))
+			}
 			return nil
 		}
 		if now := time.Now(); !found && !now.Before(nextWrite) {
@@ -117,18 +120,23 @@ func connectKey(nqn string, p Portal) string { return "connect " + nqn + " at " 
 // create writes the connect options, or joins the write for this portal that
 // is still in flight. That there is a controller already is no error.
 func (i *Initiator) create(ctx context.Context, t Target, p Portal) error {
-	options := connectOptions(t, p, i.cpus)
-	err := i.calls.Do(ctx, connectKey(t.NQN, p), func() error {
-		instance, err := i.kernel.Connect(options)
-		if err != nil {
-			return err
-		}
-		return i.verifyInstance(instance, t.NQN)
-	})
+	err := i.calls.DoWithin(ctx, i.connects, connectKey(t.NQN, p), i.write(t, p))
 	if err == nil || errors.Is(err, unix.EALREADY) {
 		return nil // look it up
 	}
 	return connectError(t.NQN, p, err)
+}
+
+// write is one write of connect options.
+func (i *Initiator) write(t Target, p Portal) func() error {
+	return func() error {
+		t.Params = i.wanted(t.Params)
+		instance, err := i.kernel.Connect(connectOptions(t, p, i.cpus))
+		if err != nil {
+			return err
+		}
+		return i.verifyInstance(instance, t.NQN)
+	}
 }
 
 // verifyInstance checks that the kernel's new controller belongs to what was

@@ -80,7 +80,6 @@ func TestConnectWritesTheWholeOptionText(t *testing.T) {
 	}
 	k, i = onKernel(t, exported())
 	full := target(portalB)
-	number := func(n int) *int { return &n }
 	full.Params = initiator.Params{
 		CtrlLossTimeout: number(60), ReconnectDelay: number(2), KeepAliveTimeout: number(5),
 		FastIOFailTimeout: number(3), IOQueues: number(2), QueueSize: number(64),

@@ -27,6 +27,10 @@ var (
 	ErrChanged = errors.New("device changed under its name")
 	// ErrBusy: controllers are still there.
 	ErrBusy = errors.New("subsystem is still connected")
+	// ErrTooSmall: the device did not grow to the size that was asked for.
+	ErrTooSmall = errors.New("device is too small")
+	// ErrParameters: a controller has other connection parameters than asked for.
+	ErrParameters = errors.New("connection parameters differ")
 )
 
 // connectError explains the errno of a write to /dev/nvme-fabrics (facts.md,
@@ -68,8 +72,21 @@ type NotFoundError struct {
 	// kernel then ignores ours.
 	Duplicate string
 	// Reason is why what was seen does not do.
-	Reason string
+	Reason Reason
 }
+
+// Reason is why a namespace cannot be used.
+type Reason string
+
+// Reasons, for people to read and for callers to tell apart.
+const (
+	NoController     Reason = "no controller is connected"
+	NoLiveController Reason = "no controller is live"
+	NoNamespace      Reason = "the live controllers have no usable namespace"
+	OtherIdentity    Reason = "no namespace has this identity"
+	SizeZero         Reason = "the namespace has size 0"
+	NotReached       Reason = "no live controller reaches the namespace"
+)
 
 // Error lists the identities seen.
 func (e *NotFoundError) Error() string {

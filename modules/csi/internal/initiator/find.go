@@ -99,15 +99,15 @@ func (i *Initiator) choose(id Identity, controllers []controller, seen []namespa
 	anyLive := slices.ContainsFunc(controllers, func(c controller) bool { return live[c.name] })
 	switch {
 	case len(controllers) == 0:
-		missing.Reason = "no controller is connected"
+		missing.Reason = NoController
 	case !anyLive:
-		missing.Reason = "no controller is live"
+		missing.Reason = NoLiveController
 	case len(matching) == 0 && len(empty) > 0:
-		missing.Reason = "the namespace has size 0"
+		missing.Reason = SizeZero
 	case len(matching) == 0 && len(seen) > 0:
-		missing.Reason = "no namespace has this identity"
+		missing.Reason = OtherIdentity
 	case len(matching) == 0:
-		missing.Reason = "the live controllers have no usable namespace"
+		missing.Reason = NoNamespace
 	default:
 		return i.pick(missing, live, matching)
 	}
@@ -132,7 +132,7 @@ func (i *Initiator) pick(missing *NotFoundError, live map[string]bool, matching 
 	})
 	first := matching[0]
 	if !first.reachable(live) {
-		missing.Reason = "no live controller reaches the namespace"
+		missing.Reason = NotReached
 		return Device{}, missing
 	}
 	d := Device{Identity: id, Name: first.name, Path: filepath.Join(i.dev, first.name), Number: first.number, Size: first.size}

@@ -2,7 +2,10 @@ package initiator
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/distort-io/distort/modules/csi/internal/detach"
 )
@@ -23,9 +26,13 @@ type Options struct {
 	// PathGrace is how long Connect waits for further portals once one is
 	// live; 0 means 4 s, one more than the kernel gives a TCP connect.
 	PathGrace time.Duration
-	// Degraded is told why a portal is not connected while another one is; nil
-	// means nobody is.
-	Degraded func(error)
+	// MaxConnects bounds how many writes to FabricsDevice this host has in the
+	// kernel at a time, each of which keeps a thread; 0 means 8.
+	MaxConnects int
+	// Warn is told what is not as asked of a volume that can be used: a portal
+	// that is not connected while another one is, a parameter with another
+	// value. nil means nobody is.
+	Warn func(error)
 }
 
 // Initiator connects to subsystems and finds their namespaces. Its methods may
@@ -37,7 +44,11 @@ type Initiator struct {
 	cpus             int
 	namespaceTimeout time.Duration
 	pathGrace        time.Duration
-	degraded         func(error)
+	warn             func(error)
+	// connects are the slots for connect writes.
+	connects *semaphore.Weighted
+	// failFast is set once this host is going down.
+	failFast atomic.Bool
 	// calls holds the kernel calls in flight, abandoned ones included.
 	calls detach.Group
 }
@@ -46,7 +57,7 @@ type Initiator struct {
 func New(o Options) *Initiator {
 	i := &Initiator{
 		kernel: o.Kernel, sysfs: sysfs{root: o.Sysfs}, dev: o.Dev, cpus: o.CPUs,
-		namespaceTimeout: o.NamespaceTimeout, pathGrace: o.PathGrace, degraded: o.Degraded,
+		namespaceTimeout: o.NamespaceTimeout, pathGrace: o.PathGrace, warn: o.Warn,
 	}
 	if i.kernel == nil {
 		i.kernel = LinuxKernel{}
@@ -66,8 +77,13 @@ func New(o Options) *Initiator {
 	if i.pathGrace <= 0 {
 		i.pathGrace = 4 * time.Second
 	}
-	if i.degraded == nil {
-		i.degraded = func(error) {}
+	if i.warn == nil {
+		i.warn = func(error) {}
 	}
+	connects := int64(o.MaxConnects)
+	if connects <= 0 {
+		connects = 8
+	}
+	i.connects = semaphore.NewWeighted(connects)
 	return i
 }

@@ -8,6 +8,7 @@ import (
 const (
 	defaultCtrlLossTimeout = -1
 	defaultReconnectDelay  = 10
+	defaultFastIOFail      = -1
 	maxDefaultIOQueues     = 8
 )
 

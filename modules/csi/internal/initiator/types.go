@@ -40,25 +40,48 @@ func ParsePortal(text string) (Portal, error) {
 	return p, p.Validate()
 }
 
+// PortalTexts writes portals as String does.
+func PortalTexts(portals []Portal) []string {
+	var texts []string
+	for _, p := range portals {
+		texts = append(texts, p.String())
+	}
+	return texts
+}
+
+// ParsePortals reads what PortalTexts writes; its errors are ErrInvalid.
+func ParsePortals(texts []string) ([]Portal, error) {
+	var portals []Portal
+	for _, text := range texts {
+		p, err := ParsePortal(text)
+		if err != nil {
+			return nil, err
+		}
+		portals = append(portals, p)
+	}
+	return portals, nil
+}
+
 // Params are the connection parameters of a controller. A nil field leaves the
 // kernel's default, except where the field says otherwise.
 type Params struct {
 	// CtrlLossTimeout is the number of seconds after which a controller that
 	// cannot be reached again is given up and its I/O fails; -1, which is also
 	// what nil means, waits for ever.
-	CtrlLossTimeout *int
+	CtrlLossTimeout *int `json:"ctrlLossTimeout,omitempty"`
 	// ReconnectDelay is the number of seconds between attempts; nil means 10.
-	ReconnectDelay *int
+	ReconnectDelay *int `json:"reconnectDelay,omitempty"`
 	// KeepAliveTimeout is the keep-alive interval in seconds.
-	KeepAliveTimeout *int
+	KeepAliveTimeout *int `json:"keepAliveTimeout,omitempty"`
 	// FastIOFailTimeout is the number of seconds after which I/O fails while
-	// the controller goes on reconnecting; -1 is off.
-	FastIOFailTimeout *int
+	// the controller goes on reconnecting; -1, which is also what nil means, is
+	// off.
+	FastIOFailTimeout *int `json:"fastIOFailTimeout,omitempty"`
 	// IOQueues is the number of I/O queues; nil means min(CPUs, 8), since 128
 	// RDMA queues take 32 s to connect and 16 take 5 s.
-	IOQueues *int
+	IOQueues *int `json:"ioQueues,omitempty"`
 	// QueueSize is the number of entries in each queue.
-	QueueSize *int
+	QueueSize *int `json:"queueSize,omitempty"`
 }
 
 // Target is a subsystem, where it listens, and who we are to it. Portals come

@@ -55,13 +55,12 @@ func code(err error) codes.Code {
 		// CSI: staged or published already, incompatible with the request.
 		return codes.AlreadyExists
 	case is(formatonce.ErrRefused), is(initiator.ErrForeign), is(initiator.ErrAmbiguous),
-		is(initiator.ErrUnsupported), is(filesystem.ErrNotMounted):
+		is(initiator.ErrUnsupported), is(filesystem.ErrNotMounted), is(filesystem.ErrDamaged), is(filesystem.ErrInUse):
 		return codes.FailedPrecondition
-	case errors.As(err, &missing) && len(missing.Seen) > 0:
-		// Something else is there: identity mismatch.
+	case errors.As(err, &missing) && missing.Reason == initiator.OtherIdentity:
 		return codes.FailedPrecondition
 	case is(initiator.ErrNotFound), is(initiator.ErrUnreachable), is(initiator.ErrRefused),
-		is(initiator.ErrBusy), is(formatonce.ErrRecord):
+		is(initiator.ErrBusy), is(initiator.ErrTooSmall), is(formatonce.ErrRecord):
 		return codes.Unavailable
 	case is(initiator.ErrChanged):
 		return codes.Aborted

@@ -149,16 +149,28 @@ func (h *host) killAtEffect(op string, nth int) {
 func (h *host) staging() string { return filepath.Join(h.dir, "staging") }
 func (h *host) target() string  { return filepath.Join(h.dir, "target") }
 
+func (h *host) initiator() *initiator.Initiator {
+	return initiator.New(initiator.Options{
+		Kernel: h.kernel, Sysfs: h.kernel.Sysfs(), Dev: h.kernel.Dev(), NamespaceTimeout: 200 * time.Millisecond, PathGrace: time.Second,
+	})
+}
+
+// device is the volume's.
+func (h *host) device() initiator.Device {
+	h.t.Helper()
+	d, err := h.initiator().Find(h.t.Context(), contextOf(uid).Namespace)
+	h.must(err)
+	return d
+}
+
 // server is a new process of the driver on this host.
 func (h *host) server() *node.Server {
 	h.t.Helper()
 	s, err := node.New(node.Options{
 		NodeID: nodeID, Topology: map[string]string{"topology.storage.distort.io/network-domain": "a"}, MaxVolumes: 32,
-		Initiator: initiator.New(initiator.Options{
-			Kernel: h.kernel, Sysfs: h.kernel.Sysfs(), Dev: h.kernel.Dev(), NamespaceTimeout: 200 * time.Millisecond, PathGrace: time.Second,
-		}),
+		Initiator:   h.initiator(),
 		Filesystems: filesystem.New(h.fs.Options()), Records: h.records, Recorder: h.recorder,
-		Timeout: 5 * time.Second, Now: func() time.Time { return noon },
+		Timeout: time.Minute, Now: func() time.Time { return noon },
 	})
 	h.must(err)
 	return s

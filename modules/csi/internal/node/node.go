@@ -24,14 +24,19 @@ import (
 // one.
 type Initiator interface {
 	Connect(ctx context.Context, t initiator.Target) error
+	Maintain(ctx context.Context, t initiator.Target) error
 	Find(ctx context.Context, id initiator.Identity) (initiator.Device, error)
+	Look(id initiator.Identity) (initiator.Device, []initiator.Path, error)
+	Paths(hostNQN string) ([]initiator.Path, error)
+	Resize(ctx context.Context, id initiator.Identity, atLeast int64) (initiator.Device, error)
 	Hold(ctx context.Context, d initiator.Device) (io.Closer, error)
+	FailFast(ctx context.Context, hostNQN string) (int, error)
 	Disconnect(ctx context.Context, nqn string) error
 	Owner(number blockdev.Number) (nqn string, found bool, err error)
 	Blocks(nqn string) ([]initiator.Block, error)
 }
 
-// Filesystems probes, formats and mounts; filesystem.Host is one.
+// Filesystems probes, formats, checks, mounts and grows; filesystem.Host is one.
 type Filesystems interface {
 	formatonce.Filesystems
 	Mounts() ([]filesystem.Mount, error)
@@ -40,6 +45,9 @@ type Filesystems interface {
 	Bind(ctx context.Context, source, target string, readOnly bool) error
 	BindDevice(ctx context.Context, device string, is func(blockdev.Number) bool, target string) error
 	Unmount(ctx context.Context, target string) error
+	Check(ctx context.Context, device string, t filesystem.Type) error
+	Grow(ctx context.Context, m filesystem.Mount, deviceSize int64) (int64, error)
+	Usage(ctx context.Context, path string) (filesystem.Usage, error)
 	MakeDir(path string) error
 	MakeFile(path string) error
 	Remove(path string) error
@@ -49,6 +57,7 @@ type Filesystems interface {
 type Records interface {
 	Save(r staging.Record) error
 	Load(handle string) (staging.Record, bool, error)
+	List() ([]staging.Record, error)
 	Delete(handle string) error
 }
 

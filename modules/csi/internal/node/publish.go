@@ -43,9 +43,14 @@ func (s *Server) publish(ctx context.Context, r publishRequest) error {
 		return err
 	}
 	if record.Block {
-		return s.publishBlock(ctx, r, record)
+		err = s.publishBlock(ctx, r, record)
+	} else {
+		err = s.publishMount(ctx, r)
 	}
-	return s.publishMount(ctx, r)
+	if err == nil {
+		s.maintain(ctx, record)
+	}
+	return err
 }
 
 // staged returns the record of a stage that this publish may build on: of the

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -132,6 +133,23 @@ func parseVolume(id string) (volume, error) {
 	return volume{id: id, handle: h}, nil
 }
 
+// parsePlace reads the volume and the path of a request about a volume that is
+// in use. What cannot be a volume, or a place of one, is not found (CSI spec,
+// NodeGetVolumeStats Errors).
+func parsePlace(id, path string) (pathRequest, error) {
+	switch {
+	case id == "":
+		return pathRequest{}, invalidf("volume_id is missing")
+	case path == "":
+		return pathRequest{}, invalidf("volume_path is missing")
+	}
+	r, err := parsePathRequest(id, "volume_path", path)
+	if err != nil {
+		return pathRequest{}, refusef(codes.NotFound, "no such volume here: %w", err)
+	}
+	return r, nil
+}
+
 // maxPath is PATH_MAX without the final NUL.
 const maxPath = 4095
 
@@ -173,6 +191,9 @@ func parseUse(c *csi.VolumeCapability, publish map[string]string) (use, error) {
 		if _, err := filesystem.ParseMountOptions(u.typeOr(filesystem.Ext4), u.mountFlags); err != nil {
 			return use{}, invalidf("mount_flags: %w", err)
 		}
+	}
+	if g := c.GetMount().GetVolumeMountGroup(); g != "" {
+		return use{}, invalidf("volume_mount_group %q: not supported (VOLUME_MOUNT_GROUP); kubelet applies fsGroup itself", g)
 	}
 	if len(publish) == 0 {
 		return use{}, invalidf("publish_context is missing")

@@ -39,17 +39,19 @@ func TestBadRequestsHaveNoEffect(t *testing.T) {
 		"stage: handle of a snapshot": stage(func(r *csi.NodeStageVolumeRequest) {
 			r.VolumeId = "snapshot::x:" + uid
 		}),
-		"stage: no capability":         stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = nil }),
-		"stage: filesystem btrfs":      stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = mountCapability("btrfs") }),
-		"stage: mount flag injection":  stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = mountCapability("ext4", "ro,suid") }),
-		"stage: no publish context":    stage(func(r *csi.NodeStageVolumeRequest) { r.PublishContext = nil }),
-		"stage: context with a secret": stage(func(r *csi.NodeStageVolumeRequest) { r.PublishContext["dhchap"] = "x" }),
-		"stage: comma in NQN":          stage(func(r *csi.NodeStageVolumeRequest) { r.PublishContext["nqn"] += ",x=y" }),
-		"stage: unknown parameter":     stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeContext = map[string]string{"traddr": "10.0.0.9"} }),
-		"publish: no target":           publish(func(r *csi.NodePublishVolumeRequest) { r.TargetPath = "" }),
-		"publish: no staging path":     publish(func(r *csi.NodePublishVolumeRequest) { r.StagingTargetPath = "" }),
-		"publish: target is staging":   publish(func(r *csi.NodePublishVolumeRequest) { r.TargetPath = r.StagingTargetPath }),
-		"publish: no capability":       publish(func(r *csi.NodePublishVolumeRequest) { r.VolumeCapability = nil }),
+		"stage: no capability":                 stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = nil }),
+		"stage: filesystem btrfs":              stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = mountCapability("btrfs") }),
+		"stage: mount flag injection":          stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = mountCapability("ext4", "ro,suid") }),
+		"stage: no publish context":            stage(func(r *csi.NodeStageVolumeRequest) { r.PublishContext = nil }),
+		"stage: context with a secret":         stage(func(r *csi.NodeStageVolumeRequest) { r.PublishContext["dhchap"] = "x" }),
+		"stage: comma in NQN":                  stage(func(r *csi.NodeStageVolumeRequest) { r.PublishContext["nqn"] += ",x=y" }),
+		"stage: unknown parameter":             stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeContext = map[string]string{"traddr": "10.0.0.9"} }),
+		"stage: check of a truth that is none": stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeContext = map[string]string{"check-filesystem": "yes"} }),
+		"stage: a group that kubelet applies":  stage(func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability.GetMount().VolumeMountGroup = "1000" }),
+		"publish: no target":                   publish(func(r *csi.NodePublishVolumeRequest) { r.TargetPath = "" }),
+		"publish: no staging path":             publish(func(r *csi.NodePublishVolumeRequest) { r.StagingTargetPath = "" }),
+		"publish: target is staging":           publish(func(r *csi.NodePublishVolumeRequest) { r.TargetPath = r.StagingTargetPath }),
+		"publish: no capability":               publish(func(r *csi.NodePublishVolumeRequest) { r.VolumeCapability = nil }),
 		"unstage: no volume": func() error {
 			_, err := s.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{StagingTargetPath: "/x"})
 			return err
@@ -117,8 +119,17 @@ func TestNodeInfo(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	c, err := s.NodeGetCapabilities(t.Context(), &csi.NodeGetCapabilitiesRequest{})
-	if err != nil || c.GetCapabilities()[0].GetRpc().GetType() != csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME {
-		t.Errorf("capabilities %v, %v", c, err)
+	offered := map[csi.NodeServiceCapability_RPC_Type]bool{}
+	for _, one := range c.GetCapabilities() {
+		offered[one.GetRpc().GetType()] = true
+	}
+	wantOffered := map[csi.NodeServiceCapability_RPC_Type]bool{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME: true, csi.NodeServiceCapability_RPC_EXPAND_VOLUME: true,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS: true, csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH: true,
+		csi.NodeServiceCapability_RPC_GET_STORAGE_HEALTH: true, csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER: true,
+	}
+	if diff := cmp.Diff(wantOffered, offered); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 )
 
 // NodeStageVolume connects the volume, proves that the device is the volume,
-// formats it if it never was, and mounts it at the staging path. A raw block
-// volume is connected and proven only.
+// formats it if it never was, mounts it at the staging path and grows a
+// filesystem that is smaller than its device. A raw block volume is connected
+// and proven only.
 func (s *Server) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	r, err := parseStage(req)
 	if err != nil {
@@ -75,18 +76,13 @@ func volumeNQN(v volume) string { return identity.VolumeNQN(identity.ExternalID(
 // refuses to build on a mount of another attachment: that host may have been
 // fenced in between, and its dirty pages must not come back.
 func (s *Server) recordStage(r stageRequest) error {
-	want := staging.Record{
-		VolumeHandle: r.id, AttachmentID: r.publish.AttachmentID, Identity: r.publish.Namespace,
-		StagingPath: r.stagingPath, Block: r.block, State: staging.Staging,
-	}
+	want := r.record(staging.Staging)
 	old, found, err := s.records.Load(r.id)
 	if err != nil && !errors.Is(err, staging.ErrCorrupt) {
 		return err
 	}
 	if found {
-		staged := want
-		staged.State = staging.Staged
-		if old == staged || old == want {
+		if old.SameStage(want) {
 			return nil
 		}
 		inUse, err := s.users(volumeNQN(r.volume), nil, "")
@@ -106,12 +102,17 @@ func (s *Server) recordStage(r stageRequest) error {
 	return s.records.Save(want)
 }
 
+// record is the staging record of this stage.
+func (r stageRequest) record(state staging.State) staging.Record {
+	return staging.Record{
+		VolumeHandle: r.id, AttachmentID: r.publish.AttachmentID, Identity: r.publish.Namespace,
+		StagingPath: r.stagingPath, Block: r.block, State: state, Portals: r.publish.Portals, Params: r.context.Connection,
+	}
+}
+
 func (s *Server) bringUp(ctx context.Context, r stageRequest) error {
-	err := s.initiator.Connect(ctx, initiator.Target{
-		NQN: r.publish.Namespace.NQN, HostNQN: s.hostNQN, HostID: s.hostID,
-		Portals: r.publish.Portals, Params: r.context.Connection,
-	})
-	if err != nil {
+	staged := r.record(staging.Staged)
+	if err := s.initiator.Connect(ctx, s.target(staged)); err != nil {
 		return err
 	}
 	device, err := s.initiator.Find(ctx, r.publish.Namespace)
@@ -133,10 +134,7 @@ func (s *Server) bringUp(ctx context.Context, r stageRequest) error {
 			return err
 		}
 	}
-	return s.records.Save(staging.Record{
-		VolumeHandle: r.id, AttachmentID: r.publish.AttachmentID, Identity: r.publish.Namespace,
-		StagingPath: r.stagingPath, Block: r.block, State: staging.Staged,
-	})
+	return s.records.Save(staged)
 }
 
 func (s *Server) mountStage(ctx context.Context, r stageRequest, device initiator.Device) error {
@@ -159,7 +157,56 @@ func (s *Server) mountStage(ctx context.Context, r stageRequest, device initiato
 	if r.readOnly {
 		options = options.ReadOnly()
 	}
-	return s.filesystems.MountDevice(ctx, device.Path, device.Is, r.stagingPath, fsType, options)
+	mount := func() error {
+		return s.filesystems.MountDevice(ctx, device.Path, device.Is, r.stagingPath, fsType, options)
+	}
+	if r.context.CheckFilesystem {
+		if err := s.checkFilesystem(ctx, r, device, fsType, mount); err != nil {
+			return err
+		}
+	}
+	if err := mount(); err != nil {
+		return err
+	}
+	// The volume may have grown while no node had it, or be a copy of a smaller.
+	m, found, err := s.writable(device)
+	if err != nil || !found {
+		return err
+	}
+	_, err = s.filesystems.Grow(ctx, m, device.Size)
+	return err
+}
+
+// checkFilesystem looks for damage before a volume is staged. It mounts and
+// unmounts first, which replays the journal. A volume that is staged or published
+// already was checked then.
+func (s *Server) checkFilesystem(ctx context.Context, r stageRequest, device initiator.Device, t filesystem.Type, mount func() error) error {
+	old, found, err := s.records.Load(r.id)
+	if err != nil {
+		return err
+	}
+	mounted, err := s.filesystems.MountsAt(r.stagingPath)
+	if err != nil {
+		return err
+	}
+	except := ""
+	if len(mounted) > 0 {
+		if found && old.State == staging.Staged {
+			return nil
+		}
+		except = mounted[0].Path
+	}
+	published, err := s.users(volumeNQN(r.volume), nil, except)
+	if err != nil || len(published) > 0 {
+		return err
+	}
+	if err := mount(); err != nil {
+		return err
+	}
+	if err := s.filesystems.Unmount(ctx, r.stagingPath); err != nil {
+		return err
+	}
+	return s.filesystems.Check(ctx, device.Path, t)
 }
 
 // neverFormat is why this device must not be formatted now; empty when it may.

@@ -131,16 +131,12 @@ func (c Context) Encode() (map[string]string, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	var portals []string
-	for _, p := range c.Portals {
-		portals = append(portals, p.String())
-	}
 	m := map[string]string{
 		keyVersion:             version,
 		keyNQN:                 c.Namespace.NQN,
 		keyNSID:                strconv.FormatUint(uint64(c.Namespace.NSID), 10),
 		keyNamespaceUUID:       c.Namespace.UUID,
-		keyPortals:             strings.Join(portals, " "),
+		keyPortals:             strings.Join(initiator.PortalTexts(c.Portals), " "),
 		keyHostNQN:             c.HostNQN,
 		keyAttachmentNamespace: c.Attachment.Namespace,
 		keyAttachmentName:      c.Attachment.Name,
@@ -192,12 +188,8 @@ func Decode(m map[string]string) (Context, error) {
 	if v := m[keyZeroed]; v != "true" && v != "false" {
 		return Context{}, fmt.Errorf("%w: %s %q, want true or false", ErrMalformed, keyZeroed, v)
 	}
-	for text := range strings.SplitSeq(m[keyPortals], " ") {
-		p, err := initiator.ParsePortal(text)
-		if err != nil {
-			return Context{}, fmt.Errorf("%w: %s: %w", ErrMalformed, keyPortals, err)
-		}
-		c.Portals = append(c.Portals, p)
+	if c.Portals, err = initiator.ParsePortals(strings.Split(m[keyPortals], " ")); err != nil {
+		return Context{}, fmt.Errorf("%w: %s: %w", ErrMalformed, keyPortals, err)
 	}
 	if c.Recorded, err = decodeRecord(m); err != nil {
 		return Context{}, err

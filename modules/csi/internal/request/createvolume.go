@@ -101,6 +101,8 @@ func (p parameters) complete(a Access) (Access, error) {
 		return Access{}, invalidf("access mode %s: a new volume is empty, and no node could ever write to this one", a.Mode)
 	case a.Type == v1alpha1.AccessBlock && p.context.MkfsOptions != "":
 		return Access{}, invalidf("parameter %s: a raw block volume has no filesystem", volumecontext.KeyMkfsOptions)
+	case a.Type == v1alpha1.AccessBlock && p.context.CheckFilesystem:
+		return Access{}, invalidf("parameter %s: a raw block volume has no filesystem", volumecontext.KeyCheckFilesystem)
 	case a.Type == v1alpha1.AccessBlock:
 		return a, nil
 	case wanted != "" && a.Filesystem != "" && wanted != a.Filesystem:

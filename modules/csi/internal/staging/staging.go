@@ -40,6 +40,18 @@ type Record struct {
 	// Block is a raw block volume: nothing is mounted at the staging path.
 	Block bool
 	State State
+	// Portals and Params are what the stage connected with, so that paths that
+	// were lost or never made can be made later. A record of an older version has
+	// no portals.
+	Portals []initiator.Portal
+	Params  initiator.Params
+}
+
+// SameStage tells whether both records are of one stage of one attachment,
+// however far it came and wherever the subsystem listened.
+func (r Record) SameStage(other Record) bool {
+	return r.VolumeHandle == other.VolumeHandle && r.AttachmentID == other.AttachmentID && r.Identity == other.Identity &&
+		r.StagingPath == other.StagingPath && r.Block == other.Block
 }
 
 // ErrCorrupt: the file is not a record of this version of this volume.
@@ -63,6 +75,9 @@ type file struct {
 	StagingPath  string `json:"stagingPath"`
 	Block        bool   `json:"block"`
 	State        State  `json:"state"`
+
+	Portals []string         `json:"portals,omitempty"`
+	Params  initiator.Params `json:"params"`
 }
 
 // Store keeps records in a directory. Calls for one volume must not overlap.
@@ -90,7 +105,7 @@ func (s *Store) save(r Record) error {
 	text, err := json.Marshal(file{
 		Version: version, VolumeHandle: r.VolumeHandle, AttachmentID: r.AttachmentID,
 		NQN: r.Identity.NQN, NSID: r.Identity.NSID, UUID: r.Identity.UUID, NGUID: r.Identity.NGUID,
-		StagingPath: r.StagingPath, Block: r.Block, State: r.State,
+		StagingPath: r.StagingPath, Block: r.Block, State: r.State, Portals: initiator.PortalTexts(r.Portals), Params: r.Params,
 	})
 	if err != nil {
 		return err
@@ -127,29 +142,60 @@ func (s *Store) syncDir() error {
 
 // Load returns the volume's record, false when it has none.
 func (s *Store) Load(handle string) (Record, bool, error) {
-	text, err := os.ReadFile(s.path(handle))
+	r, err := read(s.path(handle), handle)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, false, nil
 	}
+	return r, err == nil, err
+}
+
+// List returns every record that can be read; the errors of the others are
+// joined.
+func (s *Store) List() ([]Record, error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
+	failures := []error{err}
+	var records []Record
+	for _, path := range paths {
+		r, err := read(path, "")
+		if err == nil {
+			records = append(records, r)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			failures = append(failures, err)
+		}
+	}
+	return records, errors.Join(failures...)
+}
+
+// read reads one file; the handle, unless empty, must be its volume's.
+func read(path, handle string) (Record, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return Record{}, false, fmt.Errorf("load staging record of %s: %w", handle, err)
+		return Record{}, fmt.Errorf("load staging record: %w", err)
 	}
 	var f file
-	switch err := json.Unmarshal(text, &f); {
+	err = json.Unmarshal(text, &f)
+	of := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s of %q: "+format, append([]any{ErrCorrupt, path, f.VolumeHandle}, args...)...)
+	}
+	switch {
 	case err != nil:
-		return Record{}, false, fmt.Errorf("%w: of %s: %w", ErrCorrupt, handle, err)
+		return Record{}, of("%w", err)
 	case f.Version != version:
-		return Record{}, false, fmt.Errorf("%w: of %s: version %d, want %d", ErrCorrupt, handle, f.Version, version)
-	case f.VolumeHandle != handle:
-		return Record{}, false, fmt.Errorf("%w: of %s: is of %q", ErrCorrupt, handle, f.VolumeHandle)
+		return Record{}, of("version %d, want %d", f.Version, version)
+	case handle != "" && f.VolumeHandle != handle:
+		return Record{}, of("should be of %q", handle)
 	case f.State != Staging && f.State != Staged:
-		return Record{}, false, fmt.Errorf("%w: of %s: state %q", ErrCorrupt, handle, f.State)
+		return Record{}, of("state %q", f.State)
+	}
+	portals, err := initiator.ParsePortals(f.Portals)
+	if err != nil {
+		return Record{}, of("%w", err)
 	}
 	return Record{
 		VolumeHandle: f.VolumeHandle, AttachmentID: f.AttachmentID,
 		Identity:    initiator.Identity{NQN: f.NQN, NSID: f.NSID, UUID: f.UUID, NGUID: f.NGUID},
-		StagingPath: f.StagingPath, Block: f.Block, State: f.State,
-	}, true, nil
+		StagingPath: f.StagingPath, Block: f.Block, State: f.State, Portals: portals, Params: f.Params,
+	}, nil
 }
 
 // Delete removes the volume's record; none is success.

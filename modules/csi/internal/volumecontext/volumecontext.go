@@ -23,7 +23,7 @@ import (
 //	ctrl-loss-tmo     -1 to 86400 s, -1 (the default) waits for ever
 //	reconnect-delay    1 to 3600 s, default 10
 //	keep-alive-tmo     1 to 3600 s, default the kernel's
-//	fast-io-fail-tmo  -1 to 86400 s, -1 is off, not above ctrl-loss-tmo
+//	fast-io-fail-tmo  -1 to 86400 s, -1 (the default) is off, not above ctrl-loss-tmo
 //	nr-io-queues       1 to 1024, default min(CPUs, 8)
 //	queue-size        16 to 1024, default the kernel's
 const (
@@ -36,6 +36,9 @@ const (
 	// KeyMkfsOptions holds options for mkfs in the grammar of package
 	// mkfsoptions.
 	KeyMkfsOptions = "mkfs-options"
+	// KeyCheckFilesystem "true" has the filesystem checked for damage before it
+	// is mounted on a node. A damaged one is refused, never repaired.
+	KeyCheckFilesystem = "check-filesystem"
 )
 
 // ErrInvalid: a value or key of the context breaks a rule.
@@ -50,12 +53,14 @@ type Context struct {
 	Connection initiator.Params
 	// MkfsOptions is the text of KeyMkfsOptions.
 	MkfsOptions string
+	// CheckFilesystem is KeyCheckFilesystem.
+	CheckFilesystem bool
 }
 
 // Keys lists every key that Decode knows.
 func Keys() []string {
 	var c Context
-	return append(slices.Sorted(maps.Keys(c.numbers())), KeyMkfsOptions)
+	return append(slices.Sorted(maps.Keys(c.numbers())), KeyMkfsOptions, KeyCheckFilesystem)
 }
 
 func (c *Context) numbers() map[string]**int {
@@ -86,6 +91,11 @@ func Decode(values map[string]string) (Context, error) {
 			*field = &n
 		case key == KeyMkfsOptions:
 			c.MkfsOptions = value
+		case key == KeyCheckFilesystem:
+			if value != "true" && value != "false" {
+				return Context{}, fmt.Errorf("%w: %s %q, want \"true\" or \"false\"", ErrInvalid, key, clip(value))
+			}
+			c.CheckFilesystem = value == "true"
 		case slices.ContainsFunc(foreign, func(p string) bool { return strings.HasPrefix(key, p) }):
 		default:
 			return Context{}, fmt.Errorf("%w: unknown key %q", ErrInvalid, clip(key))
@@ -116,6 +126,9 @@ func (c Context) Encode() map[string]string {
 	}
 	if c.MkfsOptions != "" {
 		values[KeyMkfsOptions] = c.MkfsOptions
+	}
+	if c.CheckFilesystem {
+		values[KeyCheckFilesystem] = "true"
 	}
 	return values
 }

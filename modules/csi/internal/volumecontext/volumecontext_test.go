@@ -21,7 +21,7 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 				CtrlLossTimeout: ptr(-1), ReconnectDelay: ptr(1), KeepAliveTimeout: ptr(5),
 				FastIOFailTimeout: ptr(0), IOQueues: ptr(8), QueueSize: ptr(128),
 			},
-			MkfsOptions: "-m 0",
+			MkfsOptions: "-m 0", CheckFilesystem: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestKeysAreAllThatEncodeWrites(t *testing.T) {
 			CtrlLossTimeout: ptr(1), ReconnectDelay: ptr(1), KeepAliveTimeout: ptr(1),
 			FastIOFailTimeout: ptr(1), IOQueues: ptr(1), QueueSize: ptr(16),
 		},
-		MkfsOptions: "-m 0",
+		MkfsOptions: "-m 0", CheckFilesystem: true,
 	}
 	keys := volumecontext.Keys()
 	for key := range full.Encode() {

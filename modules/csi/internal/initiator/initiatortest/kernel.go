@@ -36,12 +36,17 @@ type Volume struct {
 // Kernel implements initiator.Kernel. Its methods may be called concurrently.
 type Kernel struct {
 	// Fault, when set, is asked before ("connect <nqn>", "delete <controller>",
-	// "open <device>", "rescan <controller>") and, with " done" added, after each
-	// effect. An error is the call's answer; before, the effect does not happen.
+	// "open <device>", "rescan <controller>", "set <attribute> <controller>") and,
+	// with " done" added, after each effect. An error is the call's answer; before, the effect does not happen.
 	// It is called without locks and may block. Set it before use.
 	Fault func(op string) error
 	// NoMultipath is nvme_core.multipath=N: every controller has a device.
 	NoMultipath bool
+	// Unnoticed: the initiator hears of a new size only when it looks again.
+	Unnoticed bool
+	// MaxQueues is how many I/O queues targets grant, with MaxQueueSize entries
+	// each; 0 means as many as are asked for.
+	MaxQueues, MaxQueueSize int
 
 	root string
 	mu   sync.Mutex
@@ -59,9 +64,14 @@ type controller struct {
 	instance int
 	options  map[string]string
 	state    string
+	parameters
 }
 
 func (c *controller) name() string { return fmt.Sprintf("nvme%d", c.instance) }
+
+func (c *controller) at(p initiator.Portal) bool {
+	return c.options["transport"] == string(p.Transport) && c.options["traddr"] == p.Address.String() && c.options["trsvcid"] == fmt.Sprint(p.Port)
+}
 
 type subsystem struct {
 	nqn      string
@@ -74,6 +84,7 @@ type head struct {
 	number     initiator.Number
 	volume     string // NQN
 	controller string // with NoMultipath
+	size       int64  // bytes, as the initiator knows it
 	holders    int
 	gone       bool
 }
@@ -137,6 +148,23 @@ func (k *Kernel) SetState(nqn, state string) error {
 	return k.sync()
 }
 
+// SetPath puts the controller at one portal into a state; the empty state is a
+// controller that the kernel has given up.
+func (k *Kernel) SetPath(nqn string, p initiator.Portal, state string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := slices.IndexFunc(k.controllers, func(c *controller) bool { return c.options["nqn"] == nqn && c.at(p) })
+	switch {
+	case at < 0:
+		return unix.ENOENT
+	case state == "":
+		k.controllers = slices.Delete(k.controllers, at, at+1)
+	default:
+		k.controllers[at].state = state
+	}
+	return k.sync()
+}
+
 // Controllers counts the controllers of the subsystem.
 func (k *Kernel) Controllers(nqn string) int {
 	k.mu.Lock()
@@ -172,7 +200,7 @@ func (k *Kernel) Size(path string) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h := k.head(path); h != nil {
-		return k.volumes[h.volume].Size
+		return h.size
 	}
 	return 0
 }
@@ -241,12 +269,8 @@ func (k *Kernel) connect(text string, options map[string]string) (int, error) {
 	if slices.ContainsFunc(k.controllers, same) {
 		return 0, unix.EALREADY
 	}
-	listens := func(v Volume) bool {
-		return slices.ContainsFunc(v.Portals, func(p initiator.Portal) bool {
-			return string(p.Transport) == options["transport"] && p.Address.String() == options["traddr"] &&
-				fmt.Sprint(p.Port) == options["trsvcid"]
-		})
-	}
+	asked := &controller{options: options}
+	listens := func(v Volume) bool { return slices.ContainsFunc(v.Portals, asked.at) }
 	anyListener := false
 	for _, v := range k.volumes {
 		anyListener = anyListener || listens(v)
@@ -259,31 +283,34 @@ func (k *Kernel) connect(text string, options map[string]string) (int, error) {
 		return 0, unix.EIO
 	}
 	k.next++
-	c := &controller{instance: k.next, options: options, state: "live"}
+	c := &controller{instance: k.next, options: options, state: "live", parameters: k.parametersOf(options)}
 	k.hosts[options["hostnqn"]] = options["hostid"]
 	k.controllers = append(k.controllers, c)
 	k.written = append(k.written, text)
 	return c.instance, k.sync()
 }
 
-// WriteAttribute implements initiator.Kernel for delete_controller and
-// rescan_controller.
+// WriteAttribute implements initiator.Kernel for delete_controller,
+// rescan_controller and the connection parameters that can be changed.
 func (k *Kernel) WriteAttribute(path, value string) error {
-	name := filepath.Base(filepath.Dir(path))
-	op := map[string]string{"delete_controller": "delete ", "rescan_controller": "rescan "}[filepath.Base(path)] + name
-	if value != "1" {
+	name, attribute := filepath.Base(filepath.Dir(path)), filepath.Base(path)
+	op, known := map[string]string{"delete_controller": "delete ", "rescan_controller": "rescan "}[attribute]
+	if !known {
+		op = "set " + attribute + " "
+	} else if value != "1" {
 		return unix.EINVAL
 	}
+	op += name
 	if err := k.fault(op); err != nil {
 		return err
 	}
-	if err := k.write(name, filepath.Base(path)); err != nil {
+	if err := k.write(name, attribute, value); err != nil {
 		return err
 	}
 	return k.fault(op + " done")
 }
 
-func (k *Kernel) write(name, attribute string) error {
+func (k *Kernel) write(name, attribute, value string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := slices.IndexFunc(k.controllers, func(c *controller) bool { return c.name() == name })
@@ -294,9 +321,20 @@ func (k *Kernel) write(name, attribute string) error {
 		k.controllers = slices.Delete(k.controllers, at, at+1)
 		return k.sync()
 	case attribute == "rescan_controller":
+		news := false
+		for _, h := range k.subsystems[k.controllers[at].options["nqn"]].heads {
+			size := k.volumes[h.volume].Size
+			news, h.size = news || size != h.size, size
+		}
+		if !news {
+			return nil
+		}
 		return k.sync()
 	}
-	return unix.EACCES
+	if err := k.controllers[at].set(attribute, value); err != nil {
+		return err
+	}
+	return k.sync()
 }
 
 // OpenDevice implements initiator.Kernel.

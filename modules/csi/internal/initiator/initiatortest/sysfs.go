@@ -2,6 +2,7 @@ package initiatortest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,9 @@ func (k *Kernel) sync() error {
 			alive := h.controller == "" && wanted[s.nqn] ||
 				slices.ContainsFunc(k.controllers, func(c *controller) bool { return c.name() == h.controller })
 			h.gone = h.gone || !alive || !exported || v.Disabled
+			if !k.Unnoticed {
+				h.size = v.Size
+			}
 		}
 		s.heads = slices.DeleteFunc(s.heads, func(h *head) bool { return h.gone && h.holders == 0 })
 	}
@@ -73,7 +77,7 @@ func (k *Kernel) addHead(s *subsystem, controller string, instance int) {
 	k.nextMinor++
 	s.heads = append(s.heads, &head{
 		name: fmt.Sprintf("nvme%dn%d", instance, number), number: initiator.Number{Major: 259, Minor: k.nextMinor},
-		volume: s.nqn, controller: controller,
+		volume: s.nqn, controller: controller, size: v.Size,
 	})
 }
 
@@ -106,6 +110,7 @@ func (k *Kernel) render() error {
 			"address":           fmt.Sprintf("traddr=%s,trsvcid=%s", c.options["traddr"], c.options["trsvcid"]),
 			"delete_controller": "", "rescan_controller": "",
 		}
+		maps.Copy(want[dir], c.attributes())
 		links[filepath.Join("class/nvme", c.name())] = filepath.Join("../..", dir)
 		links[filepath.Join("devices/virtual/nvme-subsystem", fmt.Sprintf("nvme-subsys%d", s.instance), c.name())] =
 			filepath.Join("../../nvme-fabrics/ctl", c.name())
@@ -116,7 +121,7 @@ func (k *Kernel) render() error {
 func (k *Kernel) headAttributes(h *head) map[string]string {
 	v := k.volumes[h.volume]
 	attributes := map[string]string{
-		"dev": h.number.String(), "size": fmt.Sprint(v.Size / 512), "nsid": fmt.Sprint(v.NSID), "uuid": v.UUID, "hidden": "0",
+		"dev": h.number.String(), "size": fmt.Sprint(h.size / 512), "nsid": fmt.Sprint(v.NSID), "uuid": v.UUID, "hidden": "0",
 	}
 	if v.NGUID != "" {
 		attributes["nguid"] = v.NGUID
