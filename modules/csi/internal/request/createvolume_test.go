@@ -170,6 +170,7 @@ func TestParseCreateVolumeRefusesAndNamesTheRule(t *testing.T) {
 		"a connection with a comma":   {parameter("ctrl-loss-tmo", "1,hostnqn=x"), []string{"ctrl-loss-tmo", "whole number"}},
 		"mkfs with a device":          {parameter("mkfs-options", "-m 0 /dev/sda"), []string{"mkfs-options"}},
 		"mkfs for another filesystem": {parameter("mkfs-options", "-d su=64k"), []string{"mkfs-options", "ext4"}},
+		"a check of another tongue":   {parameter("check-filesystem", "ja"), []string{"check-filesystem", `"true" or "false"`}},
 		"an unknown filesystem":       {parameter("csi.storage.k8s.io/fstype", "btrfs"), []string{`"btrfs"`, `want "ext4" or "xfs"`}},
 		"a boolean of another tongue": {parameter("allow-multi-writer", "yes"), []string{`"yes"`, `"true" or "false"`}},
 
@@ -193,6 +194,10 @@ func TestParseCreateVolumeRefusesAndNamesTheRule(t *testing.T) {
 			r.VolumeCapabilities = []*capability{block(writer)}
 			r.Parameters["mkfs-options"] = "-m 0"
 		}, []string{"raw block volume has no filesystem"}},
+		"a check of a raw volume": {func(r *create) {
+			r.VolumeCapabilities = []*capability{block(writer)}
+			r.Parameters["check-filesystem"] = "true"
+		}, []string{"check-filesystem", "raw block volume has no filesystem"}},
 
 		"a negative size":      {func(r *create) { r.CapacityRange = &csi.CapacityRange{RequiredBytes: -1} }, []string{"required_bytes -1"}},
 		"a contradicting size": {func(r *create) { r.CapacityRange = &csi.CapacityRange{RequiredBytes: 9 << 20, LimitBytes: 8 << 20} }, []string{"above limit_bytes"}},

@@ -131,11 +131,11 @@ func TestAccessSuitsVolumesThatWereMadeForIt(t *testing.T) {
 	}
 }
 
-// TestParameterKeysAreThoseOfTheContract is design.md §7's list, and the one
-// that asks for several writers.
+// TestParameterKeysAreThoseOfTheContract is design.md §7's list, and those that
+// ask for several writers and for a check of the filesystem.
 func TestParameterKeysAreThoseOfTheContract(t *testing.T) {
 	want := []string{
-		"allow-multi-writer", "blocksize", "compression", "csi.storage.k8s.io/fstype", "ctrl-loss-tmo", "fast-io-fail-tmo",
+		"allow-multi-writer", "blocksize", "check-filesystem", "compression", "csi.storage.k8s.io/fstype", "ctrl-loss-tmo", "fast-io-fail-tmo",
 		"keep-alive-tmo", "mkfs-options", "nfs-access-mode", "nfs-export-cidrs", "nfs-root-squash", "nr-io-queues", "pool",
 		"queue-size", "reconnect-delay", "spdk-core-mask", "target-backend", "transport", "volume-manager",
 	}
