@@ -26,8 +26,8 @@ func record() staging.Record {
 	}
 }
 
-// comparable are addresses.
-var comparable = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+// addresses compares what cmp cannot look into.
+var addresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func number(n int) *int { return &n }
 
@@ -55,7 +55,7 @@ func TestRecordSurvivesTheProcess(t *testing.T) {
 	want.State = staging.Staged
 	must(t, staging.New(dir).Save(want))
 	got, found, err := staging.New(dir).Load(want.VolumeHandle)
-	if diff := cmp.Diff(want, got, comparable); err != nil || !found || diff != "" {
+	if diff := cmp.Diff(want, got, addresses); err != nil || !found || diff != "" {
 		t.Fatalf("%t, %v (-want +got):\n%s", found, err, diff)
 	}
 	info, err := os.Stat(only(t, dir))
