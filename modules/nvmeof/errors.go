@@ -10,7 +10,7 @@ import (
 var (
 	// ErrInvalid: a value breaks its grammar. Nothing was changed.
 	ErrInvalid = errors.New("invalid value")
-	// ErrNotFound: no subsystem of that NQN.
+	// ErrNotFound: no subsystem of that NQN, or no such namespace in it.
 	ErrNotFound = errors.New("subsystem not found")
 	// ErrTargetUnavailable: the host has no target at all (module not loaded,
 	// configfs not mounted).

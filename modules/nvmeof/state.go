@@ -16,6 +16,9 @@ type State struct {
 	AllowedHosts []string         `json:"allowedHosts"` // sorted
 	Namespaces   []NamespaceState `json:"namespaces"`   // sorted by NSID
 	Ports        []Port           `json:"ports"`        // sorted by ID, those that serve this subsystem
+	// ConnectedHosts are the hosts that have a controller now, sorted. It is nil
+	// where the target does not show them: most kernels do not.
+	ConnectedHosts []string `json:"connectedHosts,omitempty"`
 }
 
 // NamespaceState is one namespace as read.

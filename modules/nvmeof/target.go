@@ -37,4 +37,12 @@ type Target interface {
 	// exist, the evidence says so and the error is nil. Namespaces that Revoke
 	// found disabled stay disabled; Ensure enables them.
 	Revoke(ctx context.Context, nqn, hostNQN string) (Evidence, error)
+
+	// Revalidate makes the target take the size of the namespace's device anew
+	// and tell the hosts, which stay connected: without it they never see that
+	// a device has grown. When it answers nil, the target serves the size that
+	// the device had during the call. Repeating it is harmless. It answers
+	// ErrNotFound if the subsystem, or an enabled namespace of that ID, does
+	// not exist.
+	Revalidate(ctx context.Context, nqn string, nsid uint32) error
 }

@@ -4,6 +4,17 @@ package kernel
 // mounted in its usual place.
 const DefaultRoot = "/sys/kernel/config/nvmet"
 
+// DebugRoot is where the kernel shows the target's controllers when debugfs is
+// mounted in its usual place.
+const DebugRoot = "/sys/kernel/debug/nvmet"
+
+// DebugFS is what the target reads from debugfs, relative to DebugRoot; OS and
+// nvmeoftest.Kernel.Debug have it.
+type DebugFS interface {
+	ReadDir(path string) ([]string, error)
+	ReadFile(path string) ([]byte, error)
+}
+
 // FS is all that the target needs from configfs. Every path is relative to the
 // nvmet directory, with slashes and without ".." ("subsystems/NQN/enable"), and
 // errors unwrap to the errno of the kernel. nvmeoftest.Kernel implements it in

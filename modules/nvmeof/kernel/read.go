@@ -150,7 +150,41 @@ func (t *Target) readSubsystem(nqn string, ports []port) (*subsystem, error) {
 			sub.Ports = append(sub.Ports, p.Port)
 		}
 	}
+	if r.err == nil && t.debug != nil {
+		sub.ConnectedHosts, r.err = t.connected(nqn)
+	}
 	return sub, r.err
+}
+
+// connected reads the hosts of the subsystem's controllers. A controller that ends
+// while it is read is none.
+func (t *Target) connected(nqn string) ([]string, error) {
+	entries, err := t.debug.ReadDir(nqn)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := t.debug.ReadDir("."); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return []string{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	hosts := []string{}
+	for _, name := range entries {
+		if !strings.HasPrefix(name, "ctrl") {
+			continue
+		}
+		raw, err := t.debug.ReadFile(join(nqn, name, "hostnqn"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, strings.TrimSpace(string(raw)))
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
 }
 
 func (t *Target) readPorts() ([]port, error) {

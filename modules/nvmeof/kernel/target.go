@@ -20,6 +20,7 @@ const DefaultSettle = 50 * time.Millisecond
 // and the kernel serialises them anyhow; reads wait for nobody.
 type Target struct {
 	fs     FS
+	debug  DebugFS // nil: the kernel does not show controllers
 	now    func() time.Time
 	settle time.Duration
 	ports  portRange
@@ -56,6 +57,12 @@ func WithSettle(d time.Duration) Option { return func(t *Target) { t.settle = d 
 func WithPortIDs(first, last uint16) Option {
 	return func(t *Target) { t.ports = portRange{first, last} }
 }
+
+// WithDebugFS tells List and Inspect where the kernel shows the controllers of
+// each subsystem, normally OS(DebugRoot). Kernels before 6.11, and those built
+// without CONFIG_NVME_TARGET_DEBUGFS, have no such directory, and then the states
+// have no ConnectedHosts. Nothing else depends on it.
+func WithDebugFS(fs DebugFS) Option { return func(t *Target) { t.debug = fs } }
 
 // New returns the target behind fs; for this host's kernel that is
 // OS(DefaultRoot). It touches nothing yet.

@@ -43,6 +43,7 @@ func RunConformance(t *testing.T, env Env) {
 	t.Run("sharing", s.sharing)
 	t.Run("hosts", s.hosts)
 	t.Run("revoke", s.revoke)
+	t.Run("revalidate", s.revalidate)
 	t.Run("refusals", s.refusals)
 	t.Run("repairs", s.repairs)
 }

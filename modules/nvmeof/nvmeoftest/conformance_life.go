@@ -130,6 +130,28 @@ func (s suite) revoke(t *testing.T) {
 	}
 }
 
+// revalidate: it changes nothing that can be read, however often it is called,
+// and says what is not there.
+func (s suite) revalidate(t *testing.T) {
+	want := s.subsystem(t, "revalidate", 0)
+	s.ensure(t, want)
+	for call := 1; call <= 2; call++ {
+		if err := s.Target.Revalidate(s.ctx(t), want.NQN, 1); err != nil {
+			t.Errorf("call %d: %v", call, err)
+		}
+	}
+	s.exact(t, want)
+	if err := s.Target.Revalidate(s.ctx(t), want.NQN, 2); !errors.Is(err, nvmeof.ErrNotFound) {
+		t.Errorf("a namespace that is not there: %v, want ErrNotFound", err)
+	}
+	if err := s.Target.Revalidate(s.ctx(t), conformancePrefix+"absent", 1); !errors.Is(err, nvmeof.ErrNotFound) {
+		t.Errorf("a subsystem that is not there: %v, want ErrNotFound", err)
+	}
+	if err := s.Target.Revalidate(s.ctx(t), "../hosts", 1); !errors.Is(err, nvmeof.ErrInvalid) {
+		t.Errorf("a path for an NQN: %v, want ErrInvalid", err)
+	}
+}
+
 // refusals: errors are the ones that callers branch on.
 func (s suite) refusals(t *testing.T) {
 	taken := s.subsystem(t, "taken", 0)

@@ -2,7 +2,9 @@ package nvmeoftest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 )
@@ -107,17 +109,38 @@ func (c *Controller) command(nsid uint32, data string) (*command, error) {
 			return nil, err
 		}
 	}
+	ns, err := c.namespace(nsid)
+	if err != nil {
+		return nil, err
+	}
+	return &command{namespace: ns, device: ns.enabled, write: Write{Host: c.host, Data: data}}, nil
+}
+
+func (c *Controller) namespace(nsid uint32) (*namespace, error) {
 	sub, err := c.k.find("subsystems/" + c.subsystem)
 	if err != nil {
 		return nil, ErrNotAllowed
 	}
 	for _, d := range sub.dirs["namespaces"].dirs {
-		ns := d.object.(*namespace)
-		if ns.nsid == nsid && ns.enabled != nil {
-			return &command{namespace: ns, device: ns.enabled, write: Write{Host: c.host, Data: data}}, nil
+		if ns := d.object.(*namespace); ns.nsid == nsid && ns.enabled != nil {
+			return ns, nil
 		}
 	}
 	return nil, ErrNoNamespace
+}
+
+// Size returns the size in bytes of the namespace as the host sees it.
+func (c *Controller) Size(nsid uint32) (int64, error) {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	if !c.live {
+		return 0, ErrNotAllowed
+	}
+	ns, err := c.namespace(nsid)
+	if err != nil {
+		return 0, err
+	}
+	return ns.size, nil
 }
 
 // disconnect ends the chosen controllers. What they have in flight stays so.
@@ -142,4 +165,49 @@ func (k *Kernel) Hosts(subsystemNQN string) []string {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
+}
+
+// Debug is the directory in which kernels with CONFIG_NVME_TARGET_DEBUGFS show the
+// controllers, as the FS of kernel.WithDebugFS: for each subsystem a directory,
+// with one for each controller and in it "hostnqn". It is read-only.
+func (k *Kernel) Debug() Debug { return Debug{k} }
+
+// Debug shows the controllers of a Kernel.
+type Debug struct{ k *Kernel }
+
+// ReadDir lists subsystems, or the controllers of one.
+func (d Debug) ReadDir(path string) ([]string, error) {
+	d.k.mu.Lock()
+	defer d.k.mu.Unlock()
+	if err := d.k.hooks.alive(); err != nil {
+		return nil, err
+	}
+	if path == "." {
+		return d.k.root.dirs["subsystems"].names(), nil
+	}
+	if d.k.root.dirs["subsystems"].dirs[path] == nil {
+		return nil, pathError("readdir", path, syscall.ENOENT)
+	}
+	var names []string
+	for i, c := range d.k.controllers {
+		if c.live && c.subsystem == path {
+			names = append(names, fmt.Sprintf("ctrl%d", i+1))
+		}
+	}
+	return names, nil
+}
+
+// ReadFile reads the NQN of a controller's host.
+func (d Debug) ReadFile(path string) ([]byte, error) {
+	d.k.mu.Lock()
+	defer d.k.mu.Unlock()
+	if err := d.k.hooks.alive(); err != nil {
+		return nil, err
+	}
+	for i, c := range d.k.controllers {
+		if c.live && path == fmt.Sprintf("%s/ctrl%d/hostnqn", c.subsystem, i+1) {
+			return []byte(c.host + "\n"), nil
+		}
+	}
+	return nil, pathError("read", path, syscall.ENOENT)
 }

@@ -16,6 +16,7 @@ const (
 type device struct {
 	path   string
 	kind   deviceKind
+	size   int64
 	hung   bool
 	writes []Write
 }
@@ -47,6 +48,16 @@ func (k *Kernel) add(path string, kind deviceKind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.devices[path] = &device{path: path, kind: kind}
+}
+
+// Resize gives the device a size in bytes. Namespaces that are enabled go on
+// serving the size that it had (measured).
+func (k *Kernel) Resize(path string, size int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d := k.devices[path]; d != nil {
+		d.size = size
+	}
 }
 
 // Writes returns what reached the device, in order.

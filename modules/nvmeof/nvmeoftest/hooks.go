@@ -17,6 +17,7 @@ type hooks struct {
 	failAt int
 	fail   error
 	killAt int
+	after  bool // the kill comes after the effect, before its answer
 	killed bool
 }
 
@@ -36,6 +37,9 @@ func (h *hooks) next() error {
 	switch h.count {
 	case h.killAt:
 		h.killed = true
+		if h.after {
+			return nil
+		}
 		return ErrKilled
 	case h.failAt:
 		return h.fail
@@ -62,7 +66,7 @@ func (k *Kernel) effect(op, p, value string, do func() error) error {
 		return pathError(op, p, err)
 	}
 	k.hooks.trace = append(k.hooks.trace, line)
-	return nil
+	return pathError(op, p, k.hooks.alive())
 }
 
 // FailAt makes the n-th effect from now (1 is the next) answer err and change
@@ -78,7 +82,15 @@ func (k *Kernel) FailAt(n int, err error) {
 func (k *Kernel) KillAt(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.hooks.killAt = k.hooks.count + n
+	k.hooks.killAt, k.hooks.after = k.hooks.count+n, false
+}
+
+// KillAfter is KillAt, but the n-th effect still happens: the caller never learns
+// what became of it.
+func (k *Kernel) KillAfter(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hooks.killAt, k.hooks.after = k.hooks.count+n, true
 }
 
 // Revive lets a new caller in after KillAt, and tells whether the moment had

@@ -84,6 +84,13 @@ func NewKernel(opts ...Option) *Kernel {
 	return k
 }
 
+// Vacate ends what Occupy began.
+func (k *Kernel) Vacate(l nvmeof.Listener) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.occupied, l)
+}
+
 // Occupy makes another program of the host listen on the address, so that
 // linking a port with it answers EADDRINUSE.
 func (k *Kernel) Occupy(l nvmeof.Listener) {

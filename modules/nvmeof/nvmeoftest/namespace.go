@@ -16,6 +16,7 @@ type namespace struct {
 	uuid    [16]byte
 	nguid   [16]byte
 	enabled *device // nil: disabled
+	size    int64   // that hosts see: the device's when it was last looked at
 }
 
 func (k *Kernel) makeNamespace(s *subsystem, name string) (*dir, error) {
@@ -69,6 +70,7 @@ func (k *Kernel) makeNamespace(s *subsystem, name string) (*dir, error) {
 		if on, err := parseBool(v); err != nil || !on || ns.enabled == nil {
 			return syscall.EINVAL
 		}
+		ns.size = ns.enabled.size
 		return nil
 	}}
 	d.attrs["ana_grpid"] = fixedAttr("1")
@@ -114,6 +116,6 @@ func (k *Kernel) storeEnable(s *subsystem, ns *namespace, v string) error {
 	if err != nil {
 		return err
 	}
-	ns.enabled = dev
+	ns.enabled, ns.size = dev, dev.size
 	return nil
 }
