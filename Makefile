@@ -116,6 +116,22 @@ csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v -run TestSanity ./modules/csi/internal/app
 
+# Each flow prints one line; a program without a line has shown nothing.
+.PHONY: crash-points
+crash-points: ## Kill agent and manager at every effect of every flow: points, leaks, double uses
+	@assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
+	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=0; \
+	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -timeout 30m -v -run '^TestCrashPoints' \
+	  ./modules/agent/... ./modules/manager/... >"$$log" 2>&1 || failed=1; \
+	[ $$failed = 0 ] || grep -E '^ *(--- FAIL|FAIL|[a-z_]+_test\.go:)|panic' "$$log" || cat "$$log"; \
+	awk '/^crash-points: / { print; flows[$$2]++; \
+	    for (i = 3; i <= NF; i++) { split($$i, kv, "="); sum[kv[1]] += kv[2] } } \
+	  END { printf "crash-points: total flows=%d points=%d leaks=%d doubleUses=%d\n", \
+	      flows["agent"] + flows["manager"], sum["points"], sum["leaks"], sum["doubleUses"]; \
+	    if (!flows["agent"] || !flows["manager"]) { print "crash-points: no flow of agent or manager was run" > "/dev/stderr"; exit 1 } \
+	    exit (sum["leaks"] + sum["doubleUses"] > 0) }' "$$log" || failed=1; \
+	exit $$failed
+
 .PHONY: standalone
 standalone: ## Build and vet each module with GOWORK=off, as its users will
 	go run ./hack/tools/cmd/modules standalone --build-only

@@ -54,7 +54,7 @@ func partitionRefusals() []refusal {
 		return p
 	}
 	return []refusal{
-		keep("spec", "size may only grow", partition, func(p *aPartition) { p.Spec.Size = 4 * mib }),
+		keep("spec.size", sizeRule, partition, func(p *aPartition) { p.Spec.Size = 4 * mib }),
 		keep("spec", "targetBackend is immutable", partition, func(p *aPartition) { p.Spec.TargetBackend = v1alpha1.BackendSPDK }),
 		keep("spec.volumeManager", "Unsupported value", partition, func(p *aPartition) { p.Spec.VolumeManager = "lvm" }),
 		keep("spec", "transport is immutable", partition, func(p *aPartition) { p.Spec.Transport = v1alpha1.TransportRDMA }),
@@ -95,6 +95,9 @@ func partitionRefusals() []refusal {
 		refuse("short fingerprint", "spec.requestFingerprint", "should match", partition, func(p *aPartition) { p.Spec.RequestFingerprint = "ab" }),
 	}
 }
+
+// sizeRule is the message of NVMePartition's rule about its size.
+const sizeRule = "size may only grow, or go back to no less than status.allocatedCapacity"
 
 // namespaceRule is the message of VolumeReference's rule.
 const namespaceRule = "namespace must be set for an NVMePartition and absent for a Volume, which has cluster scope"

@@ -16,7 +16,7 @@ type rule struct{ kind, field, message string }
 func rulesOf(kind, field string, schema apiextensionsv1.JSONSchemaProps) []rule {
 	var rules []rule
 	for _, v := range schema.XValidations {
-		rules = append(rules, rule{kind, field, v.Message})
+		rules = append(rules, rule{kind, strings.TrimPrefix(field+v.FieldPath, "."), v.Message})
 	}
 	for name, property := range schema.Properties {
 		rules = append(rules, rulesOf(kind, strings.TrimPrefix(field+"."+name, "."), property)...)

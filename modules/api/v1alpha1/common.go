@@ -26,6 +26,11 @@ const (
 	ForceDetachAnnotation = "storage.distort.io/force-detach-node"
 	// CordonedAnnotation on an NVMeDevice or StorageNode keeps new volumes away.
 	CordonedAnnotation = "storage.distort.io/cordoned"
+	// AbandonDataAnnotation on an NVMePartition that is being deleted, with the
+	// partition's UID as its value, lets it go although its drive is missing:
+	// nothing on any medium is touched, and what the drive holds is left to whoever
+	// has it. While the drive is there the annotation changes nothing.
+	AbandonDataAnnotation = "storage.distort.io/abandon-data"
 )
 
 const (

@@ -58,6 +58,21 @@ const (
 	ReasonProbeFailed = "ProbeFailed"
 )
 
+// Condition Audited of an NVMeDevice: what its partition table holds is what
+// the NVMePartitions on the drive say. Only drives that are blank or have
+// DISTORT's partition table have it. Written by distort-agent.
+const (
+	ConditionAudited = "Audited"
+	// ReasonAuditClean: table and objects agree.
+	ReasonAuditClean = "Clean"
+	// ReasonStrangersFound: there is something that no object asks for; the message
+	// names it. It is never touched.
+	ReasonStrangersFound = "StrangersFound"
+	// ReasonPartsMissing: something that objects ask for is not there and could not
+	// be made good; the message names it, and the objects' own conditions say more.
+	ReasonPartsMissing = "PartsMissing"
+)
+
 // NVMeDeviceSpec is what distort-agent found.
 // +kubebuilder:validation:XValidation:rule="self.nodeName == oldSelf.nodeName",message="nodeName is immutable"
 // +kubebuilder:validation:XValidation:rule="self.serialNumber == oldSelf.serialNumber",message="serialNumber is immutable"
@@ -106,7 +121,13 @@ type NVMeDeviceStatus struct {
 	// distort-agent.
 	// +optional
 	ActiveBackend ActiveBackend `json:"activeBackend,omitempty"`
-	// Conditions are HardwareAvailable and MediaUsable. Written by
+	// LargestFreeExtent is the largest contiguous extent that one new partition
+	// could get, in bytes, as the agent last saw it; absent: unknown. Written by
+	// distort-agent.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	LargestFreeExtent int64 `json:"largestFreeExtent,omitempty"`
+	// Conditions are HardwareAvailable, MediaUsable and Audited. Written by
 	// distort-agent.
 	// +listType=map
 	// +listMapKey=type

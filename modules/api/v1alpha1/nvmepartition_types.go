@@ -85,6 +85,23 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
+// Condition Resized of an NVMePartition: the slice has the size that spec asks
+// for, and the target serves all of it. Only partitions that were asked to grow
+// have it; observedGeneration says which spec it speaks of. Written by
+// distort-agent.
+const (
+	ConditionResized = "Resized"
+	// ReasonResized: slice and target were read back with the new size.
+	ReasonResized = "Resized"
+	// ReasonGrowthNoSpace (terminal until space behind the slice becomes free, or
+	// spec changes): the space behind the slice does not suffice, or is kept for
+	// partitions that were placed before; the message has the numbers. Nothing was
+	// changed.
+	ReasonGrowthNoSpace = "GrowthNoSpace"
+	// ReasonResizeFailed (retryable): tools or target failed; the message says how.
+	ReasonResizeFailed = "ResizeFailed"
+)
+
 // TargetOptions are options of one backend.
 type TargetOptions struct {
 	// SPDKCoreMask is the core mask that SPDK's reactors run on, such as 0x3.
@@ -105,7 +122,6 @@ type VolumeSource struct {
 }
 
 // NVMePartitionSpec is written by distort-csi, but for the placement fields.
-// +kubebuilder:validation:XValidation:rule="self.size >= oldSelf.size",message="size may only grow"
 // +kubebuilder:validation:XValidation:rule="self.targetBackend == oldSelf.targetBackend",message="targetBackend is immutable"
 // +kubebuilder:validation:XValidation:rule="self.volumeManager == oldSelf.volumeManager",message="volumeManager is immutable"
 // +kubebuilder:validation:XValidation:rule="self.transport == oldSelf.transport",message="transport is immutable"
@@ -122,7 +138,9 @@ type VolumeSource struct {
 // +kubebuilder:validation:XValidation:rule="self.accessMode != 'ReadWriteMany' || self.accessType == 'block'",message="accessMode ReadWriteMany needs accessType block: a filesystem has one writer"
 // +kubebuilder:validation:XValidation:rule="!has(self.targetOptions) || !has(self.targetOptions.spdkCoreMask) || self.targetBackend == 'spdk'",message="targetOptions.spdkCoreMask needs targetBackend spdk"
 type NVMePartitionSpec struct {
-	// Size in bytes, a multiple of 4 MiB. It may only grow.
+	// Size in bytes, a multiple of 4 MiB. It may grow; a growth that was not
+	// possible is withdrawn by setting it back, at most to
+	// status.allocatedCapacity.
 	// +kubebuilder:validation:Minimum=4194304
 	// +kubebuilder:validation:MultipleOf=4194304
 	Size int64 `json:"size"`
@@ -228,7 +246,7 @@ type NVMePartitionStatus struct {
 	// made it, at the latest before that attachment goes.
 	// +optional
 	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
-	// Conditions are ClaimAuthorized, Placed, Provisioned and Exported.
+	// Conditions are ClaimAuthorized, Placed, Provisioned, Exported and Resized.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -241,6 +259,7 @@ type NVMePartitionStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,categories=distort
+// +kubebuilder:validation:XValidation:rule="self.spec.size >= oldSelf.spec.size || (has(oldSelf.status) && has(oldSelf.status.allocatedCapacity) && self.spec.size >= oldSelf.status.allocatedCapacity)",fieldPath=".spec.size",message="size may only grow, or go back to no less than status.allocatedCapacity"
 // +kubebuilder:selectablefield:JSONPath=`.spec.nodeName`
 // +kubebuilder:selectablefield:JSONPath=`.spec.parentDeviceSerialNumber`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`

@@ -54,6 +54,11 @@ const (
 	ReasonScanDegraded = "ScanDegraded"
 )
 
+// Condition TargetAudited of an RDMAStorageNode: subsystems, admitted hosts and,
+// where the target shows them, live controllers are what the objects say. It has
+// the reasons of an NVMeDevice's condition Audited. Written by distort-agent.
+const ConditionTargetAudited = "TargetAudited"
+
 // NodePortal is an address of a storage node that a target can listen on.
 type NodePortal struct {
 	Portal `json:",inline"`
@@ -105,7 +110,8 @@ type RDMAStorageNodeStatus struct {
 	// ActiveExports counts the subsystems that this node exports.
 	// +optional
 	ActiveExports int32 `json:"activeExports,omitempty"`
-	// Conditions are Ready, NVMeInventoryReady and one for each source.
+	// Conditions are Ready, NVMeInventoryReady, one for each source, and
+	// TargetAudited.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -95,11 +95,12 @@ func New(ctx context.Context, cfg *rest.Config, o Options, host Host) (manager.M
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	gate := partition.NewGate()
-	if err := addVolumes(ctx, mgr, o, host, gate); err != nil {
+	gate, uevents := partition.NewGate(), report.NewUevents()
+	check, err := addVolumes(ctx, mgr, o, host, gate, uevents.Poke)
+	if err != nil {
 		return nil, err
 	}
-	if err := addReports(mgr, o, host, gate); err != nil {
+	if err := addReports(mgr, o, host, gate, uevents, check); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -127,13 +128,14 @@ func cacheOptions(o Options) cache.Options {
 	}
 }
 
-// addVolumes adds what carves, exports and admits.
-func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, gate *partition.Gate) error {
+// addVolumes adds what carves, exports and admits. audited is called when the
+// check of the exports found something else than before.
+func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, gate *partition.Gate, audited func()) (*partition.Check, error) {
 	if err := volume.IndexAttachments(ctx, mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("index attachments: %w", err)
+		return nil, fmt.Errorf("index attachments: %w", err)
 	}
 	if err := partition.IndexPartitions(ctx, mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("index partitions: %w", err)
+		return nil, fmt.Errorf("index partitions: %w", err)
 	}
 	backends := export.NewBackends(export.NewKernel(host.Target))
 	locator := volume.NewLocator(host.Hardware, host.Manager)
@@ -145,29 +147,29 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,
 		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Delay: delay,
 	}
-	check := partition.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, locator), delay)
+	check := partition.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, locator), delay, audited)
 	if err := partitions.SetupWithManager(mgr, check); err != nil {
-		return fmt.Errorf("set up the partition controller: %w", err)
+		return nil, fmt.Errorf("set up the partition controller: %w", err)
 	}
 	attachments := &access.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: locator, Exporter: exporter, Delay: delay,
 	}
 	if err := attachments.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set up the access controller: %w", err)
+		return nil, fmt.Errorf("set up the access controller: %w", err)
 	}
-	return nil
+	return check, nil
 }
 
 // addReports adds what tells the cluster of this node.
-func addReports(mgr manager.Manager, o Options, host Host, gate *partition.Gate) error {
+func addReports(mgr manager.Manager, o Options, host Host, gate *partition.Gate, uevents *report.Uevents, check *partition.Check) error {
 	reporter, err := report.New(report.Config{
-		Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: host.Hardware, Media: host.Media, Ready: gate.IsOpen,
+		Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: host.Hardware, Media: host.Media,
+		Tables: host.Manager, Strangers: check.Strangers, Ready: gate.IsOpen,
 		TCPPort: o.TCPPort, RDMAPort: o.RDMAPort, Delay: jitter.HalfToFull(o.ScanInterval),
 	})
 	if err != nil {
 		return err
 	}
-	uevents := report.NewUevents()
 	if err := reporter.SetupWithManager(mgr, uevents.Changed()); err != nil {
 		return fmt.Errorf("set up the reporter: %w", err)
 	}

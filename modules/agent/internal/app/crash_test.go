@@ -2,201 +2,117 @@ package app_test
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
-	"github.com/distort-io/distort/modules/api/identity"
-	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// killers end an agent at its n-th effect of one kind, n from 1.
+// killers end an agent at its n-th effect of one kind, n from 1. Programs are
+// counted from 0; zeroing counts as one.
 var killers = map[string]func(w *world, a *agent, n int){
-	"configfs":           func(w *world, _ *agent, n int) { w.node.Kernel.KillAt(n) },
-	"before a program":   func(w *world, _ *agent, n int) { w.node.Drive.Runner().KillBefore(n - 1) },
-	"after a program":    func(w *world, _ *agent, n int) { w.node.Drive.Runner().KillAfter(n - 1) },
-	"before an API call": func(_ *world, a *agent, n int) { a.KillAtWrite(n, false) },
-	"after an API call":  func(_ *world, a *agent, n int) { a.KillAtWrite(n, true) },
+	"before a configfs change": func(w *world, _ *agent, n int) { w.node.Kernel.KillAt(n) },
+	"after a configfs change":  func(w *world, _ *agent, n int) { w.node.Kernel.KillAfter(n) },
+	"before a program":         func(w *world, _ *agent, n int) { w.node.Drive.Runner().KillBefore(n - 1) },
+	"after a program":          func(w *world, _ *agent, n int) { w.node.Drive.Runner().KillAfter(n - 1) },
+	"before an API write":      func(_ *world, a *agent, n int) { a.KillAtWrite(n, false) },
+	"after an API write":       func(_ *world, a *agent, n int) { a.KillAtWrite(n, true) },
 }
 
-// crash arranges a world, kills the agent at each effect of an action, lets the
-// next agent finish, and checks the outcome. It answers how often the agent died.
-func crash(t *testing.T, arrange func(*world), action func(*world), check func(*testing.T, *world)) {
+// flow is something that agents do, from a world that is settled to one that is
+// settled again.
+type flow struct {
+	name string
+	// arrange comes first; an undisturbed agent settles what it leaves.
+	arrange func(*world)
+	// action is what the agent that is killed has to deal with.
+	action func(*world)
+	// run is how an agent deals with it; nil is agent.settle.
+	run func(*agent) error
+	// meanwhile comes between two agents; nil is nothing.
+	meanwhile func(*world)
+	// check says what is not as it should be at the end.
+	check func(*world) []string
+}
+
+// tally is the figure of one flow.
+type tally struct{ points, leaks, doubleUses int }
+
+// crash kills an agent at each effect of the flow, lets the next agent finish, and
+// counts what is wrong.
+func (f flow) crash(t *testing.T, sites *volumetest.Sites) {
 	t.Helper()
+	var sum tally
 	for name, arm := range killers {
-		t.Run(name, func(t *testing.T) {
-			deaths := 0
-			for n := 1; ; n++ {
-				w := newWorld(t)
-				arrange(w)
-				w.boot().mustSettle()
-				action(w)
-				a := w.boot()
-				arm(w, a, n)
-				_ = a.settle()
-				died := a.Dead()
-				w.node.Revive()
-				if t.Failed() {
-					return
-				}
-				if w.fenceHolds(); t.Failed() {
-					t.Fatalf("after the kill at effect %d", n)
-				}
-				w.boot().mustSettle()
-				if check(t, w); t.Failed() {
-					t.Fatalf("after the kill at effect %d", n)
-				}
-				if !died {
-					break
-				}
-				deaths++
-			}
-			if deaths == 0 {
-				t.Error("the agent never died: the test proves nothing")
-			}
-			t.Logf("%d kills", deaths)
-		})
-	}
-}
-
-// fenceHolds: a host whose attachment is gone is not admitted (design.md §6).
-func (w *world) fenceHolds() {
-	w.t.Helper()
-	p := w.node.Partition("pvc-1", sliceSize)
-	at := w.node.Attachment(p, consumer)
-	if !w.reload(at) && w.admits(w.node.Attachment(p, consumer), p) {
-		w.t.Error("the attachment is gone and its host is still admitted")
-	}
-}
-
-func volumeOf(w *world) *v1alpha1.NVMePartition { return w.node.Partition("pvc-1", sliceSize) }
-
-func createVolume(w *world) { w.create(volumeOf(w)) }
-
-func attach(w *world) { w.create(w.node.Attachment(volumeOf(w), consumer)) }
-
-func nothing(*world) {}
-
-func TestProvisioningSurvivesAKillAtEveryEffect(t *testing.T) {
-	crash(t, nothing, createVolume, func(t *testing.T, w *world) {
-		p := volumeOf(w)
-		w.reload(p)
-		if p.Status.State != v1alpha1.PartitionExported {
-			t.Errorf("state = %s", p.Status.State)
-		}
-		wantOneOfEach(t, w, p)
-		if s, ok := w.state(p); !ok || s.Namespaces[0].UUID.String() != identity.NamespaceUUID(string(p.UID)) {
-			t.Errorf("export = %+v", s)
-		}
-	})
-}
-
-func wantOneOfEach(t *testing.T, w *world, p *v1alpha1.NVMePartition) {
-	t.Helper()
-	if diff := cmp.Diff([]string{identity.PartitionUUID(string(p.UID))}, w.node.Slices()); diff != "" {
-		t.Errorf("slices (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{volumetest.NQN(p)}, w.node.Exports(t)); diff != "" {
-		t.Errorf("exports (-want +got):\n%s", diff)
-	}
-}
-
-func TestAttachSurvivesAKillAtEveryEffect(t *testing.T) {
-	crash(t, createVolume, attach, func(t *testing.T, w *world) {
-		p := volumeOf(w)
-		at := w.node.Attachment(p, consumer)
-		w.reload(at)
-		if got := condition(at.Status.Conditions, v1alpha1.ConditionAccessReady); got != "True/Granted" {
-			t.Errorf("AccessReady = %s", got)
-		}
-		s, _ := w.state(p)
-		if diff := cmp.Diff([]string{at.Spec.HostNQN}, s.AllowedHosts); diff != "" {
-			t.Errorf("hosts (-want +got):\n%s", diff)
-		}
-		wantOneOfEach(t, w, p)
-	})
-}
-
-func TestDetachSurvivesAKillAtEveryEffect(t *testing.T) {
-	arrange := func(w *world) { createVolume(w); attach(w) }
-	detach := func(w *world) {
-		at := w.node.Attachment(volumeOf(w), consumer)
-		setStatus(w, at, func(at *v1alpha1.NVMeVolumeAttachment) { at.Status.Filesystem = volumetest.Formatted(volumeOf(w)) })
-		w.delete(at)
-	}
-	crash(t, arrange, detach, func(t *testing.T, w *world) {
-		p := volumeOf(w)
-		if at := w.node.Attachment(p, consumer); w.reload(at) {
-			t.Errorf("the attachment is still there: %s", message(at.Status.Conditions, v1alpha1.ConditionAccessReady))
-		}
-		s, _ := w.state(p)
-		if len(s.AllowedHosts) != 0 || !s.Namespaces[0].Enabled {
-			t.Errorf("subsystem = %+v, want nobody admitted and the namespace enabled", s)
-		}
-		w.reload(p)
-		if diff := cmp.Diff(volumetest.Formatted(p), p.Status.Filesystem); diff != "" {
-			t.Errorf("format record (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestDeletionSurvivesAKillAtEveryEffect(t *testing.T) {
-	var before []string
-	crash(t, func(w *world) { before = w.node.Dump(); createVolume(w) },
-		func(w *world) { w.delete(volumeOf(w)) },
-		func(t *testing.T, w *world) { wantNothingLeft(t, w, volumeOf(w), before) })
-}
-
-// Fault CV8 and the crash between carving and recording: a volume that is deleted
-// while it is being made leaves nothing, whatever had been made of it.
-func TestDeletionOfAHalfMadeVolumeLeavesNothing(t *testing.T) {
-	for name, arm := range killers {
-		t.Run(name, func(t *testing.T) {
-			for n := 1; ; n++ {
-				w := newWorld(t)
-				before := w.node.Dump()
-				createVolume(w)
-				a := w.boot()
-				arm(w, a, n)
-				_ = a.settle()
-				died := a.Dead()
-				w.node.Revive()
-				w.delete(volumeOf(w))
-				w.boot().mustSettle()
-				if wantNothingLeft(t, w, volumeOf(w), before); t.Failed() {
-					t.Fatalf("after the kill at effect %d", n)
-				}
-				if !died {
-					return
-				}
-			}
-		})
-	}
-}
-
-// The two reconcilers share one export: whatever runs first after a restart, the
-// outcome is the same.
-func TestRestartRebuildsInAnyOrder(t *testing.T) {
-	for _, attachmentFirst := range []bool{false, true} {
-		t.Run(fmt.Sprintf("attachment first %v", attachmentFirst), func(t *testing.T) {
+		for n := 1; ; n++ {
 			w := newWorld(t)
-			createVolume(w)
-			attach(w)
-			w.boot().mustSettle()
-			p := volumeOf(w)
-			want, _ := w.state(p)
-			w.node.Reboot()
-			a := w.boot()
-			if attachmentFirst {
-				if _, err := a.reconcileAttachment(w.node.Attachment(p, consumer)); err != nil {
-					t.Fatal(err)
-				}
+			w.node.Sites = sites
+			died := f.once(w, func(a *agent) { arm(w, a, n) }, fmt.Sprintf("killed %s, number %d", name, n), &sum)
+			if t.Failed() || !died {
+				break
 			}
-			a.mustSettle()
-			if got, _ := w.state(p); !cmp.Equal(want, got) {
-				t.Errorf("export (-before +after):\n%s", cmp.Diff(want, got))
-			}
-		})
+			sum.points++
+		}
 	}
+	if sum.points == 0 {
+		t.Error("no agent died: the flow proves nothing")
+	}
+	fmt.Fprintf(os.Stdout, "crash-points: agent flow=%s points=%d leaks=%d doubleUses=%d\n", f.name, sum.points, sum.leaks, sum.doubleUses)
+}
+
+// once is one kill, or none, and what comes after it.
+func (f flow) once(w *world, arm func(*agent), when string, sum *tally) (died bool) {
+	t := w.t
+	t.Helper()
+	settle := f.run
+	if settle == nil {
+		settle = (*agent).settle
+	}
+	f.arrange(w)
+	if err := w.boot().settle(); err != nil {
+		t.Fatalf("%s: arrange: %v", when, err)
+	}
+	f.action(w)
+	a := w.boot()
+	arm(a)
+	_ = settle(a)
+	died = a.Dead()
+	w.node.Revive()
+	report := func(count *int, what string, found []string) {
+		for _, problem := range found {
+			t.Errorf("%s: %s: %s", when, what, problem)
+		}
+		*count += len(found)
+	}
+	report(&sum.doubleUses, "double use before the next agent", w.doubleUses())
+	if f.meanwhile != nil {
+		f.meanwhile(w)
+	}
+	if err := settle(w.boot()); err != nil {
+		t.Errorf("%s: the next agent does not finish: %v", when, err)
+	}
+	report(&sum.doubleUses, "double use", w.doubleUses())
+	report(&sum.leaks, "leak", w.leaks())
+	for _, problem := range slices.Concat(w.unfinished(), f.check(w)) {
+		t.Errorf("%s: %s", when, problem)
+	}
+	return died
+}
+
+// TestCrashPoints kills the agent at every effect of every flow. It fails when a
+// place in the code that has an effect was in no flow.
+func TestCrashPoints(t *testing.T) {
+	sites := volumetest.NewSites()
+	for _, f := range flows() {
+		t.Run(f.name, func(t *testing.T) { f.crash(t, sites) })
+	}
+	if t.Failed() {
+		return
+	}
+	all := effectSites(t)
+	for _, site := range sites.Missing(all) {
+		t.Errorf("no flow comes to this effect: %s", site)
+	}
+	t.Logf("%d places with an effect were reached", len(all))
 }

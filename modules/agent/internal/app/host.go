@@ -59,7 +59,8 @@ func OpenHost(ctx context.Context, o Options, logger logr.Logger) (Host, error) 
 	if err != nil {
 		return Host{}, err
 	}
-	return Host{Hardware: reader, Media: prober, Manager: manager, Target: kernel.New(kernel.OS(nvmet))}, nil
+	target := kernel.New(kernel.OS(nvmet), kernel.WithDebugFS(kernel.OS(filepath.Join(o.SysfsRoot, "kernel", "debug", "nvmet"))))
+	return Host{Hardware: reader, Media: prober, Manager: manager, Target: target}, nil
 }
 
 // loadModules loads the target's modules. One that cannot be loaded is no end: a

@@ -2,11 +2,14 @@ package app_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve/carvetest"
@@ -322,6 +325,54 @@ func TestBrokenExportsAreFoundAndRepaired(t *testing.T) {
 			w.node.SetPortals(inventory.Portal{Fabric: inventory.FabricTCP, Address: addr("10.0.0.7"), NUMANode: -1})
 			return nil
 		},
+		"address added": func(w *world, _ string) error {
+			w.node.SetPortals(inventory.Portal{Fabric: inventory.FabricTCP, Address: addr("10.0.0.1"), NUMANode: -1},
+				inventory.Portal{Fabric: inventory.FabricTCP, Address: addr("10.0.0.7"), NUMANode: -1})
+			return nil
+		},
+		"namespace removed": func(w *world, dir string) error { return w.node.Kernel.Rmdir(dir + "/namespaces/1") },
+		"namespace with another device": func(w *world, dir string) error {
+			w.node.Kernel.AddDevice("/dev/sdz")
+			return spoiled(w, dir, "device_path", "/dev/sdz")
+		},
+		"namespace with another UUID":  func(w *world, dir string) error { return spoiled(w, dir, "device_uuid", foreignID) },
+		"namespace with another NGUID": func(w *world, dir string) error { return spoiled(w, dir, "device_nguid", foreignID) },
+		"a second namespace": func(w *world, dir string) error {
+			return w.node.Kernel.Mkdir(dir + "/namespaces/2")
+		},
+		"another serial": func(w *world, dir string) error { return w.node.Kernel.WriteFile(dir+"/attr_serial", []byte("X")) },
+		"another model":  func(w *world, dir string) error { return w.node.Kernel.WriteFile(dir+"/attr_model", []byte("X")) },
+		"not on its port": func(w *world, dir string) error {
+			return w.node.Kernel.Remove(portOf(w) + "/" + dir)
+		},
+		"port removed": func(w *world, dir string) error {
+			if err := w.node.Kernel.Remove(portOf(w) + "/" + dir); err != nil {
+				return err
+			}
+			return w.node.Kernel.Rmdir(portOf(w))
+		},
+		"on a port too many": func(w *world, dir string) error {
+			if err := w.node.Kernel.Mkdir("ports/99"); err != nil {
+				return err
+			}
+			for attr, value := range map[string]string{"trtype": "tcp", "adrfam": "ipv4", "traddr": "0.0.0.0", "trsvcid": "9999"} {
+				if err := w.node.Kernel.WriteFile("ports/99/addr_"+attr, []byte(value)); err != nil {
+					return err
+				}
+			}
+			return w.node.Kernel.Symlink(dir, "ports/99/"+dir)
+		},
+		"all of it gone": func(w *world, dir string) error {
+			for _, step := range []error{
+				w.node.Kernel.Remove(portOf(w) + "/" + dir), w.node.Kernel.Rmdir(dir + "/namespaces/1"),
+				w.node.Kernel.Remove(dir + "/allowed_hosts/" + identity.HostNQN(consumer)), w.node.Kernel.Rmdir(dir),
+			} {
+				if step != nil {
+					return step
+				}
+			}
+			return nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -359,6 +410,28 @@ func TestBrokenExportsAreFoundAndRepaired(t *testing.T) {
 			}
 		})
 	}
+}
+
+const foreignID = "11111111-2222-4333-8444-555555555555"
+
+// spoiled changes an attribute of the namespace behind the agent's back.
+func spoiled(w *world, dir, attr, value string) error {
+	for _, step := range [][2]string{{"enable", "0"}, {attr, value}, {"enable", "1"}} {
+		if err := w.node.Kernel.WriteFile(dir+"/namespaces/1/"+step[0], []byte(step[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// portOf is the port that serves the only volume.
+func portOf(w *world) string {
+	w.t.Helper()
+	s, _ := w.state(volumeOf(w))
+	if len(s.Ports) != 1 {
+		w.t.Fatalf("ports = %v", s.Ports)
+	}
+	return fmt.Sprintf("ports/%d", s.Ports[0].ID)
 }
 
 func TestExportedIsWithdrawnWhileTheTargetRefusesAndComesBack(t *testing.T) {
@@ -427,4 +500,168 @@ func makeStrangers(w *world, nqns ...string) []string {
 		}
 	}
 	return w.node.Dump()
+}
+
+// The two reconcilers share one export: whatever runs first after a restart, the
+// outcome is the same.
+func TestRestartRebuildsInAnyOrder(t *testing.T) {
+	for _, attachmentFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("attachment first %v", attachmentFirst), func(t *testing.T) {
+			w := newWorld(t)
+			createVolume(w)
+			attach(w)
+			w.boot().mustSettle()
+			p := volumeOf(w)
+			want, _ := w.state(p)
+			w.node.Reboot()
+			a := w.boot()
+			if attachmentFirst {
+				if _, err := a.reconcileAttachment(w.node.Attachment(p, consumer)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.mustSettle()
+			if got, _ := w.state(p); !cmp.Equal(want, got) {
+				t.Errorf("export (-before +after):\n%s", cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
+// An address that comes or goes is followed at once by status and listeners, and
+// nobody who is connected is disturbed: not on an address that stays, and not on
+// one that is only down for a moment.
+func TestEndpointChangeLeavesLiveSessionsAlone(t *testing.T) {
+	w, a, p := exported(t)
+	at := w.node.Attachment(p, consumer)
+	w.create(at)
+	a.mustSettle()
+	host, err := w.node.Kernel.Connect(at.Spec.HostNQN, volumetest.NQN(p), listener())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp := func(a string) inventory.Portal {
+		return inventory.Portal{Fabric: inventory.FabricTCP, Address: addr(a), NUMANode: -1}
+	}
+	for _, step := range []struct {
+		name            string
+		node            []inventory.Portal
+		status, listens []string
+	}{
+		{"a second address", []inventory.Portal{tcp("10.0.0.1"), tcp("10.0.0.7")}, []string{"10.0.0.1", "10.0.0.7"}, []string{"10.0.0.1", "10.0.0.7"}},
+		{"the first is down", []inventory.Portal{tcp("10.0.0.7")}, []string{"10.0.0.7"}, []string{"10.0.0.1", "10.0.0.7"}},
+		{"and up again", []inventory.Portal{tcp("10.0.0.1"), tcp("10.0.0.7")}, []string{"10.0.0.1", "10.0.0.7"}, []string{"10.0.0.1", "10.0.0.7"}},
+		{"it is replaced", []inventory.Portal{tcp("10.0.0.8"), tcp("10.0.0.7")}, []string{"10.0.0.7", "10.0.0.8"}, []string{"10.0.0.1", "10.0.0.7", "10.0.0.8"}},
+	} {
+		w.node.SetPortals(step.node...)
+		a.mustSettle()
+		w.reload(p)
+		if got := addresses(p.Status.Portals); !cmp.Equal(step.status, got) {
+			t.Errorf("%s: status has %v, want %v", step.name, got, step.status)
+		}
+		if got := listening(w, p); !cmp.Equal(step.listens, got) {
+			t.Errorf("%s: the target listens on %v, want %v", step.name, got, step.listens)
+		}
+		if !host.Live() {
+			t.Fatalf("%s: the session was ended", step.name)
+		}
+	}
+	w.delete(at)
+	a.mustSettle()
+	a.mustSettle()
+	if got, want := listening(w, p), []string{"10.0.0.7", "10.0.0.8"}; !cmp.Equal(want, got) {
+		t.Errorf("without hosts the target listens on %v, want %v", got, want)
+	}
+}
+
+func addresses(portals []v1alpha1.Portal) []string {
+	var out []string
+	for _, p := range portals {
+		out = append(out, p.Address)
+	}
+	return out
+}
+
+func listening(w *world, p *v1alpha1.NVMePartition) []string {
+	s, _ := w.state(p)
+	var out []string
+	for _, port := range s.Ports {
+		out = append(out, port.Address)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// After a reboot an address that the node has lost is not tried again.
+func TestARebootForgetsFormerAddresses(t *testing.T) {
+	w, a, p := exported(t)
+	w.create(w.node.Attachment(p, consumer))
+	a.mustSettle()
+	w.node.Reboot()
+	w.node.SetPortals(inventory.Portal{Fabric: inventory.FabricTCP, Address: addr("10.0.0.7"), NUMANode: -1})
+	w.boot().mustSettle()
+	if got, want := listening(w, p), []string{"10.0.0.7"}; !cmp.Equal(want, got) {
+		t.Errorf("the target listens on %v, want %v", got, want)
+	}
+}
+
+func TestAHostThatIsConnectedWithoutAnAttachmentIsNamed(t *testing.T) {
+	w, a, p := exported(t)
+	anyone := identity.HostNQN("somebody")
+	dir := "subsystems/" + volumetest.NQN(p)
+	w.must(w.node.Kernel.Mkdir("hosts/" + anyone))
+	w.must(w.node.Kernel.Symlink("hosts/"+anyone, dir+"/allowed_hosts/"+anyone))
+	if _, err := w.node.Kernel.Connect(anyone, volumetest.NQN(p), listener()); err != nil {
+		t.Fatal(err)
+	}
+	w.must(w.node.Kernel.Remove(dir + "/allowed_hosts/" + anyone))
+	found, err := volume.NewVerifier(a.Exporter, a.Locator).Verify(t.Context(), []v1alpha1.NVMePartition{*p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"host " + anyone + " connected to " + volumetest.NQN(p)}; !cmp.Equal(want, found.Strangers) {
+		t.Errorf("strangers = %v, want %v", found.Strangers, want)
+	}
+}
+
+// Fault DV7: only somebody who says so by the partition's UID gives up what is on a
+// drive that is gone.
+func TestDeletionWithoutTheDriveNeedsSomebodyToAbandonTheData(t *testing.T) {
+	w, a, p := exported(t)
+	carved := w.node.Slices()
+	w.node.Pull(true)
+	w.delete(p)
+	for _, value := range []string{"", "yes", string(volumetest.UID("other"))} {
+		annotate(w, p, value)
+		a.mustSettle()
+		if !w.reload(p) {
+			t.Fatalf("with %q the object went", value)
+		}
+	}
+	annotate(w, p, string(p.UID))
+	a.mustSettle()
+	if w.reload(p) {
+		t.Errorf("deletion is stuck: %s", message(p.Status.Conditions, v1alpha1.ConditionExported))
+	}
+	if got := w.node.Slices(); !cmp.Equal(carved, got) {
+		t.Errorf("slices = %v, want %v: nothing on the medium is touched", got, carved)
+	}
+}
+
+func annotate(w *world, p *v1alpha1.NVMePartition, value string) {
+	w.t.Helper()
+	w.reload(p)
+	before := p.DeepCopy()
+	p.Annotations = map[string]string{v1alpha1.AbandonDataAnnotation: value}
+	w.must(w.api.Patch(w.t.Context(), p, client.MergeFrom(before)))
+}
+
+func TestADriveThatIsThereIsNotAbandoned(t *testing.T) {
+	w, a, p := exported(t)
+	annotate(w, p, string(p.UID))
+	w.delete(p)
+	a.mustSettle()
+	if w.reload(p) || len(w.node.Slices()) != 0 {
+		t.Errorf("slices = %v, want the slice deleted as ever", w.node.Slices())
+	}
 }

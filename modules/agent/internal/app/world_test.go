@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/distort-io/distort/modules/agent/internal/access"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
+	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -44,12 +47,12 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	node := volumetest.NewNode(nodeName, serial, driveSize)
 	api := fake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}).
+		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{}).
 		WithIndex(&v1alpha1.NVMeVolumeAttachment{}, "spec.volumeRef.uid", volume.VolumeOfAttachment).
 		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", partition.DriveOfPartition).
 		WithObjects(append(objects, node.Device())...).
@@ -99,6 +102,8 @@ type agent struct {
 	gate       *partition.Gate
 	partitions *partition.Reconciler
 	access     *access.Reconciler
+	reporter   *report.Reporter
+	heartbeat  *report.Heartbeat
 }
 
 func (w *world) boot() *agent {
@@ -106,15 +111,28 @@ func (w *world) boot() *agent {
 	p := w.node.Boot(w.t, w.api)
 	recorder := events.NewFakeRecorder(1000)
 	gate := partition.NewGate()
+	reporter, err := report.New(report.Config{
+		Client: p.Client, NodeName: nodeName, Hardware: w.node, Media: p, Tables: p.Manager,
+		Strangers: func() ([]string, bool) { return nil, true }, Ready: func() bool { return true }, TCPPort: 4420, RDMAPort: 4421,
+		Now: func() time.Time { return now },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	return &agent{
 		Process: p, world: w, gate: gate,
 		partitions: &partition.Reconciler{
 			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locator: p.Locator, Exporter: p.Exporter,
 			Started: gate, Delay: noDelay,
 		},
-		access: &access.Reconciler{Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: p.Locator, Exporter: p.Exporter, Delay: noDelay},
+		access:    &access.Reconciler{Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: p.Locator, Exporter: p.Exporter, Delay: noDelay},
+		reporter:  reporter,
+		heartbeat: &report.Heartbeat{Client: p.Client, NodeName: nodeName, Namespace: volumetest.Namespace, Now: func() time.Time { return now }},
 	}
 }
+
+// now is the time on the node.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // reconcilePartition runs one pass over a partition.
 func (a *agent) reconcilePartition(p *v1alpha1.NVMePartition) (reconcile.Result, error) {

@@ -37,6 +37,16 @@ type Volume struct {
 	Dev        inventory.DevNum // of DevicePath
 }
 
+// Survey is one look at all of a drive's table.
+type Survey struct {
+	// Volumes are DISTORT's, by their start.
+	Volumes []Volume
+	// Others describes, one by one, the entries that DISTORT did not make.
+	Others []string
+	// LargestFree is the largest volume in bytes that Create could still make.
+	LargestFree int64
+}
+
 // VolumeManager cuts drives into volumes. Changes of one drive happen one at a
 // time. When the context ends, a method returns, but the drive stays locked until
 // what it started has really ended.
@@ -50,6 +60,20 @@ type VolumeManager interface {
 	// with a device node that is there. A region that is not blank is zeroed before
 	// it becomes a volume; an existing volume's data is never touched.
 	Create(ctx context.Context, d inventory.Drive, s Slice) (Volume, error)
+	// Grow makes sure that the volume has at least the slice's size, in place and
+	// while it is in use, and returns it; a larger one stays as it is. It refuses
+	// with ErrNoSpace, and changes nothing, where the region behind the volume is
+	// too small, or where what stays free could no longer hold the slices that kept
+	// names, in whatever order they are made. kept is asked when the drive is locked;
+	// of its slices those that exist already do not count.
+	Grow(ctx context.Context, d inventory.Drive, s Slice, kept func(context.Context) ([]Slice, error)) (Volume, error)
+	// Survey says what the drive's table holds, without waiting for a change that
+	// is under way. A drive of which it is known that it is blank is surveyed as Init
+	// would leave it.
+	Survey(ctx context.Context, d inventory.Drive, blank bool) (Survey, error)
+	// Changes counts the changes of a drive by this process: one that is equal to an
+	// earlier one says that a Survey made since would not be another one.
+	Changes(serial string) uint64
 	// Delete makes sure that no volume with the UUID exists, on the drive and in
 	// the kernel, and that its region reads zero. A volume that is open, mounted or
 	// held is refused with ErrBusy and keeps its data.

@@ -28,6 +28,9 @@ type Volume struct {
 	DevicePath string
 	// Portals are the addresses to listen on.
 	Portals []v1alpha1.Portal
+	// Former are addresses on which the export may go on listening if it does now,
+	// because hosts may be connected there. They are never listened on anew.
+	Former []v1alpha1.Portal
 	// Hosts are the NQNs of the hosts that are admitted, and no others.
 	Hosts []string
 }
@@ -62,6 +65,9 @@ type Observation interface {
 	// those given. They are reported and never touched: only the object of a volume
 	// permits to remove its export.
 	Strangers(volumes []types.UID) []string
+	// Guests describes the hosts that are connected to the volume's export although
+	// the volume does not admit them; none where the target does not show who is.
+	Guests(v Volume) []string
 }
 
 // Backend exports volumes. All methods may be called from many goroutines and end
@@ -78,6 +84,9 @@ type Backend interface {
 	// Revoke fences the host: without an error, none of its writes can reach the
 	// medium any more. No export is a success, with that as the evidence.
 	Revoke(ctx context.Context, volume types.UID, hostNQN string) (Evidence, error)
+	// Revalidate shows the present size of the slice to the hosts, which stay
+	// connected. Without an error, that size is what the target serves.
+	Revalidate(ctx context.Context, volume types.UID) error
 	// Observe reads all exports at once.
 	Observe(ctx context.Context) (Observation, error)
 }

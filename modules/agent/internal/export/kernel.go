@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,14 @@ func (k *Kernel) Ensure(ctx context.Context, v Volume) (Result, error) {
 	want, err := subsystem(v)
 	if err != nil {
 		return Result{}, err
+	}
+	if len(v.Former) > 0 {
+		switch now, err := k.target.Inspect(ctx, want.NQN); {
+		case err == nil:
+			want.Listeners = keep(want.Listeners, v.Former, now)
+		case !errors.Is(err, nvmeof.ErrNotFound):
+			return Result{}, err
+		}
 	}
 	report, err := k.target.Ensure(ctx, want)
 	if errors.Is(err, nvmeof.ErrInvalid) {
@@ -69,6 +78,11 @@ func (k *Kernel) Revoke(ctx context.Context, volume types.UID, hostNQN string) (
 	return Evidence{Observed: e.String(), Source: "configfs", At: e.CompletedAt}, nil
 }
 
+// Revalidate implements Backend.
+func (k *Kernel) Revalidate(ctx context.Context, volume types.UID) error {
+	return k.target.Revalidate(ctx, nqn(volume), identity.NSID)
+}
+
 // Observe implements Backend.
 func (k *Kernel) Observe(ctx context.Context) (Observation, error) {
 	states, err := k.target.List(ctx)
@@ -94,6 +108,7 @@ func (o kernelObservation) Differences(v Volume) ([]string, error) {
 	if !exists {
 		return []string{"there is no subsystem " + want.NQN}, nil
 	}
+	want.Listeners = keep(want.Listeners, v.Former, state)
 	var out []string
 	for _, d := range nvmeof.Diff(want, state) {
 		out = append(out, d.String())
@@ -110,6 +125,16 @@ func (o kernelObservation) Strangers(volumes []types.UID) []string {
 	for name := range o {
 		if _, ours := identity.ExternalIDOfNQN(name); ours && !known[name] {
 			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (o kernelObservation) Guests(v Volume) []string {
+	var out []string
+	for _, host := range o[nqn(v.UID)].ConnectedHosts {
+		if !slices.Contains(v.Hosts, host) {
+			out = append(out, fmt.Sprintf("host %s connected to %s", host, nqn(v.UID)))
 		}
 	}
 	return out
@@ -143,6 +168,21 @@ func subsystem(v Volume) (nvmeof.Subsystem, error) {
 		AllowedHosts: v.Hosts,
 		Listeners:    listeners,
 	}, nil
+}
+
+// keep adds those of the former portals to the listeners that serve the subsystem
+// now.
+func keep(wanted []nvmeof.Listener, former []v1alpha1.Portal, now nvmeof.State) []nvmeof.Listener {
+	old, err := listeners(former)
+	if err != nil {
+		return wanted // they were never listened on
+	}
+	for _, p := range now.Ports {
+		if l, ok := p.Listener(); ok && slices.Contains(old, l) && !slices.Contains(wanted, l) {
+			wanted = append(wanted, l)
+		}
+	}
+	return wanted
 }
 
 func listeners(portals []v1alpha1.Portal) ([]nvmeof.Listener, error) {

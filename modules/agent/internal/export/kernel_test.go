@@ -108,6 +108,40 @@ func TestObservationComparesInMemory(t *testing.T) {
 	}
 }
 
+// A former address stays only where the target listens on it now, and a stranger's
+// listener is none.
+func TestFormerAddressesStayWhereTheyAreAndAreNeverMade(t *testing.T) {
+	k, target, backend := newKernel()
+	v := volume()
+	if _, err := backend.Ensure(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	v.Former = append(v.Portals[1:], v1alpha1.Portal{Transport: v1alpha1.TransportTCP, Address: "10.0.0.77", Port: 4420})
+	v.Portals = v.Portals[:1]
+	k.Trace()
+	if result, err := backend.Ensure(t.Context(), v); err != nil || len(result.Changes) != 0 {
+		t.Errorf("changes %v, %v; want none", result.Changes, err)
+	}
+	o, err := backend.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := o.Differences(v); err != nil || len(got) != 0 {
+		t.Errorf("differences %v (%v)", got, err)
+	}
+	v.Former = nil
+	if got, err := o.Differences(v); err != nil || len(got) != 1 {
+		t.Errorf("without former addresses: differences %v (%v), want one", got, err)
+	}
+	if _, err := backend.Ensure(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	got, err := target.Inspect(t.Context(), identity.VolumeNQN(identity.ExternalID(string(uid))))
+	if err != nil || len(got.Ports) != 1 || got.Ports[0].Address != "10.0.0.1" {
+		t.Errorf("ports %+v, %v", got.Ports, err)
+	}
+}
+
 func TestRevokeGivesEvidenceAlsoWithoutAnExport(t *testing.T) {
 	_, _, backend := newKernel()
 	host := volume().Hosts[0]

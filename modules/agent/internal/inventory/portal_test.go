@@ -127,6 +127,38 @@ func TestGIDTableWithHolesIsReadThrough(t *testing.T) {
 	}
 }
 
+// Two ports of two cards: each usable address of each is listed, with the NUMA node
+// of its card, and an IPv6 link-local address of none.
+func TestEveryActivePortIsListed(t *testing.T) {
+	roots := unpack(t, "storage-all-bound")
+	second := roots.Sys + "/class/infiniband/mlx5_1"
+	for attr, value := range map[string]string{
+		"ports/1/state": "4: ACTIVE", "ports/1/link_layer": "Ethernet", "ports/1/rate": "100 Gb/sec (4X EDR)", "device/numa_node": "1",
+		"ports/1/gids/0": "fe80:0000:0000:0000:5054:00ff:fe77:0011", "ports/1/gids/1": "0000:0000:0000:0000:0000:ffff:0a4d:010a",
+		"ports/1/gids/2": "fd77:0000:0000:0001:0000:0000:0000:0010",
+		"ports/2/state":  "1: DOWN", "ports/2/link_layer": "Ethernet",
+	} {
+		write(t, second+"/"+attr, value+"\n")
+	}
+	for slot := range 3 {
+		write(t, second+"/ports/1/gid_attrs/types/"+strconv.Itoa(slot), "RoCE v2\n")
+		write(t, second+"/ports/1/gid_attrs/ndevs/"+strconv.Itoa(slot), "eth1\n")
+	}
+	scan := newReader(t, roots, func(c *inventory.Config) {
+		c.Addresses = interfaces{"eth0": {"10.77.0.10"}, "eth1": {"10.77.1.10", "fd77:0:0:1::10", "fe80::5054:ff:fe77:11"}}
+	}).Portals(t.Context())
+	want := []string{"RoCEv2 10.77.0.10 eth0 rxe0", "RoCEv2 10.77.1.10 eth1 mlx5_1", "RoCEv2 fd77:0:0:1::10 eth1 mlx5_1"}
+	if diff := cmp.Diff(want, portals(scan)); diff != "" {
+		t.Fatalf("portals (-want +got):\n%s", diff)
+	}
+	if got := []int{scan.Portals[0].NUMANode, scan.Portals[1].NUMANode}; !cmp.Equal([]int{-1, 1}, got) {
+		t.Errorf("NUMA nodes = %v", got)
+	}
+	if !scan.Complete || len(scan.Problems) != 1 || !strings.Contains(scan.Problems[0].String(), "mlx5_1/2") {
+		t.Errorf("complete %v, problems %v: want the port that is down named", scan.Complete, scan.Problems)
+	}
+}
+
 func TestInfiniBandUsesTheInterfaceOnThePort(t *testing.T) {
 	roots := unpack(t, "storage-all-bound")
 	write(t, roots.Sys+port+"/link_layer", "InfiniBand\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,16 +28,27 @@ type Check struct {
 	verifier *volume.Verifier
 	delay    func() time.Duration
 	broken   chan event.GenericEvent
-	// strangers are those that were logged already.
-	strangers []string
+	changed  func()
+	// strangers are those of the last look, nil before the first.
+	strangers atomic.Pointer[[]string]
 }
 
-// NewCheck returns a Check. A nil delay means 30 to 60 seconds, at random.
-func NewCheck(cache client.Reader, v *volume.Verifier, delay func() time.Duration) *Check {
+// NewCheck returns a Check. A nil delay means 30 to 60 seconds, at random. changed
+// is called when Strangers answers another list than before.
+func NewCheck(cache client.Reader, v *volume.Verifier, delay func() time.Duration, changed func()) *Check {
 	if delay == nil {
 		delay = jitter.HalfToFull(checkPeriod)
 	}
-	return &Check{cache: cache, verifier: v, delay: delay, broken: make(chan event.GenericEvent)}
+	return &Check{cache: cache, verifier: v, delay: delay, changed: changed, broken: make(chan event.GenericEvent)}
+}
+
+// Strangers are what the target has although no object asks for it, sorted; false
+// before the first look.
+func (c *Check) Strangers() ([]string, bool) {
+	if list := c.strangers.Load(); list != nil {
+		return *list, true
+	}
+	return nil, false
 }
 
 // Start implements manager.Runnable.
@@ -68,9 +80,12 @@ func (c *Check) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(found.Strangers, c.strangers) {
-		logger.Info("exports without a volume; they are left alone", "nqns", found.Strangers)
-		c.strangers = found.Strangers
+	if last, known := c.Strangers(); !known || !slices.Equal(found.Strangers, last) {
+		if len(found.Strangers) > 0 {
+			logger.Info("the target has what no object asks for; it is left alone", "strangers", found.Strangers)
+		}
+		c.strangers.Store(&found.Strangers)
+		c.changed()
 	}
 	for i := range all.Items {
 		p := &all.Items[i]

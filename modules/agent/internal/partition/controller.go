@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -108,7 +109,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *v1alpha1.NVMePartition) (
 		return ctrl.Result{}, err
 	}
 	r.tell(ctx, s)
-	return r.next(s.failure)
+	return r.next(s.trouble())
 }
 
 func (r *Reconciler) delete(ctx context.Context, s *scope) (ctrl.Result, error) {
@@ -151,6 +152,7 @@ func (r *Reconciler) tell(ctx context.Context, s *scope) {
 	if s.exported != nil && len(s.exported.Changes) > 0 {
 		logger.Info("export changed", "created", s.exported.Created, "changes", s.exported.Changes)
 	}
+	r.tellGrowth(s)
 	before, after := s.partition.Status.State, stateOf(s)
 	switch {
 	case before == after:
@@ -159,6 +161,23 @@ func (r *Reconciler) tell(ctx context.Context, s *scope) {
 			s.slice.SizeBytes, s.drive.Serial, r.NodeName)
 	case s.failure != nil && (before == v1alpha1.PartitionExported || after == v1alpha1.PartitionFailed):
 		r.Recorder.Eventf(s.partition, nil, corev1.EventTypeWarning, s.failure.reason, "Export", "%s", shorten(s.failure.Error()))
+	}
+}
+
+// tellGrowth records an event when a growth succeeds, and for each other reason
+// why it does not.
+func (r *Reconciler) tellGrowth(s *scope) {
+	if s.growth == nil {
+		return
+	}
+	before := meta.FindStatusCondition(s.partition.Status.Conditions, v1alpha1.ConditionResized)
+	told := func(reason string) bool {
+		return before != nil && before.Reason == reason && before.ObservedGeneration == s.partition.Generation
+	}
+	if f := s.growth.failure; f == nil {
+		r.Recorder.Eventf(s.partition, nil, corev1.EventTypeNormal, v1alpha1.ReasonResized, "Grow", "Slice was grown to %d bytes", s.slice.SizeBytes)
+	} else if !told(f.reason) {
+		r.Recorder.Eventf(s.partition, nil, corev1.EventTypeWarning, f.reason, "Grow", "%s", shorten(f.Error()))
 	}
 }
 

@@ -19,7 +19,7 @@ type phase func(ctx context.Context, s *scope) error
 
 // provision runs the phases in order and stops at the first failure.
 func (r *Reconciler) provision(ctx context.Context, s *scope) {
-	for _, p := range []phase{r.backend, r.authorise, r.findDrive, r.carve, r.export} {
+	for _, p := range []phase{r.backend, r.authorise, r.findDrive, r.carve, r.export, r.grow} {
 		if err := p(ctx, s); err != nil {
 			s.failure = failed(err)
 			return

@@ -20,8 +20,22 @@ type scope struct {
 	slice *carve.Volume
 	// exported is set once the export was ensured.
 	exported *volume.Outcome
+	// growth is set once it was tried to make the slice larger.
+	growth *growth
 	// failure is why the pass ended early, nil when it did not.
 	failure *failure
+}
+
+// growth is the outcome of an attempt to make the slice larger, and to have the
+// target serve it; nil in it is success.
+type growth struct{ failure *failure }
+
+// trouble is what keeps the pass from being a success, nil when it is one.
+func (s *scope) trouble() *failure {
+	if s.failure == nil && s.growth != nil {
+		return s.growth.failure
+	}
+	return s.failure
 }
 
 // recorded tells whether the slice was carved in an earlier life of the agent.

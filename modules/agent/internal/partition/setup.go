@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -50,11 +51,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *Check) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("partition").
 		// Our own status patches do not wake us; a deletion raises the generation.
-		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, abandoned()))).
 		Watches(&v1alpha1.NVMeDevice{}, handler.EnqueueRequestsFromMapFunc(r.ofDevice), builder.WithPredicates(deviceChanged())).
 		// An attachment that goes lets a deletion proceed; one that went without its
 		// finalizer is taken off the target.
 		Watches(&v1alpha1.NVMeVolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(ofAttachment), builder.WithPredicates(onlyDeletes())).
+		// A sibling that goes may leave the space that a growth needs.
+		Watches(&v1alpha1.NVMePartition{}, handler.EnqueueRequestsFromMapFunc(r.waitingForSpace), builder.WithPredicates(onlyDeletes())).
 		WatchesRawSource(source.Channel(check.broken, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: backoff.New()}).
 		Complete(r)
@@ -72,13 +75,26 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *Check) error {
 func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []reconcile.Request {
 	serial := o.(*v1alpha1.NVMeDevice).Spec.SerialNumber
 	r.Locator.Forget(serial)
+	return r.onDrive(ctx, serial, func(*v1alpha1.NVMePartition) bool { return true })
+}
+
+// waitingForSpace wakes the siblings of a partition that could not grow.
+func (r *Reconciler) waitingForSpace(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.onDrive(ctx, o.(*v1alpha1.NVMePartition).Spec.ParentDeviceSerialNumber, func(p *v1alpha1.NVMePartition) bool {
+		return p.Spec.Size > p.Status.AllocatedCapacity && meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionResized)
+	})
+}
+
+func (r *Reconciler) onDrive(ctx context.Context, serial string, chosen func(*v1alpha1.NVMePartition) bool) []reconcile.Request {
 	var all v1alpha1.NVMePartitionList
 	if err := r.Client.List(ctx, &all, client.MatchingFields{partitionsByDrive: serial}); err != nil {
 		return nil
 	}
 	var out []reconcile.Request
-	for _, p := range all.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&p)})
+	for i := range all.Items {
+		if p := &all.Items[i]; chosen(p) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
+		}
 	}
 	return out
 }
@@ -111,6 +127,13 @@ func ofAttachment(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
+}
+
+// abandoned lets through that somebody gives up what is on a missing drive.
+func abandoned() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetAnnotations()[v1alpha1.AbandonDataAnnotation] != e.ObjectNew.GetAnnotations()[v1alpha1.AbandonDataAnnotation]
+	}}
 }
 
 func onlyDeletes() predicate.Predicate {

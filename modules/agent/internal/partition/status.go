@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -61,6 +63,14 @@ func conditions(s *scope, all *[]metav1.Condition) {
 	}
 	if s.slice != nil {
 		set(v1alpha1.ConditionProvisioned, metav1.ConditionTrue, v1alpha1.ReasonCarved, "partition "+s.slice.UUID+" was read back")
+	}
+	if g := s.growth; g != nil {
+		if g.failure == nil {
+			set(v1alpha1.ConditionResized, metav1.ConditionTrue, v1alpha1.ReasonResized,
+				fmt.Sprintf("the slice has %d bytes, and the target serves them", s.slice.SizeBytes))
+		} else {
+			set(v1alpha1.ConditionResized, metav1.ConditionFalse, g.failure.reason, g.failure.Error())
+		}
 	}
 	f := s.failure
 	if f == nil {

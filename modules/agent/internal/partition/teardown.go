@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -71,6 +72,11 @@ func (r *Reconciler) uncarve(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, carveTimeout)
 	defer cancel()
 	d, err := r.Locator.Drive(ctx, s.partition.Spec.ParentDeviceSerialNumber)
+	if errors.Is(err, volume.ErrDriveMissing) && s.partition.Annotations[v1alpha1.AbandonDataAnnotation] == string(s.partition.UID) {
+		r.Recorder.Eventf(s.partition, nil, corev1.EventTypeWarning, "DataAbandoned", "Delete",
+			"Partition %s was let go without its drive %s: what is on it was not deleted", volume.PartitionUUID(s.partition), s.partition.Spec.ParentDeviceSerialNumber)
+		return nil
+	}
 	if err != nil {
 		return stuck(waitForHost, fmt.Errorf("waits for the drive, to delete the slice: %w", err))
 	}

@@ -34,10 +34,12 @@ func (r *Reporter) reportDrives(ctx, scanCtx context.Context, scan inventory.Sca
 		}
 	}
 	maps.DeleteFunc(r.probes, func(serial string, _ probe) bool { return seen[serial] == nil })
+	maps.DeleteFunc(r.surveys, func(serial string, _ survey) bool { return seen[serial] == nil })
 	var errs []error
 	for _, serial := range slices.Sorted(maps.Keys(seen)) {
 		s := seen[serial]
-		r.inspect(scanCtx, s)
+		r.inspect(scanCtx, s, objects[serial])
+		r.survey(scanCtx, s)
 		if err := r.reportDrive(ctx, s, objects[serial]); err != nil {
 			errs = append(errs, err)
 		}
@@ -46,7 +48,7 @@ func (r *Reporter) reportDrives(ctx, scanCtx context.Context, scan inventory.Sca
 }
 
 // inspect adds what uses the drive and what is on it.
-func (r *Reporter) inspect(ctx context.Context, s *sight) {
+func (r *Reporter) inspect(ctx context.Context, s *sight, have *v1alpha1.NVMeDevice) {
 	if !s.single() {
 		return
 	}
@@ -56,17 +58,21 @@ func (r *Reporter) inspect(ctx context.Context, s *sight) {
 		delete(r.probes, s.serial)
 		return
 	}
-	now := r.Now()
-	if p := r.probes[s.serial]; p.fresh(d, now) {
-		s.found = p.found
-		return
+	p := r.probes[s.serial]
+	if !p.fresh(d, r.Now()) {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		p = p.next(d, r.Media.Probe(ctx, d), have, r.Now())
+		r.probes[s.serial] = p
 	}
-	s.found = r.Media.Probe(ctx, d)
-	r.probes[s.serial] = probe{drive: d, found: s.found, at: now}
+	s.found, s.timeouts = p.found, p.timeouts
 }
 
 // reportDrive makes the drive's object as the sight says.
 func (r *Reporter) reportDrive(ctx context.Context, s *sight, have *v1alpha1.NVMeDevice) error {
+	if r.removed(s, have) {
+		return r.forget(ctx, have)
+	}
 	if have == nil {
 		if !s.inventory() {
 			return nil
@@ -97,6 +103,10 @@ func (r *Reporter) reportConditions(ctx context.Context, s *sight, have *v1alpha
 	changed := r.setCondition(&want.Status.Conditions, want.Generation, s.hardware())
 	if c, ok := s.media(); ok {
 		changed = r.setCondition(&want.Status.Conditions, want.Generation, c) || changed
+	}
+	if v := s.survey; v != nil {
+		changed = r.setCondition(&want.Status.Conditions, want.Generation, v.condition) || changed || want.Status.LargestFreeExtent != v.largestFree
+		want.Status.LargestFreeExtent = v.largestFree
 	}
 	if !changed {
 		return nil

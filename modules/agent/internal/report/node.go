@@ -46,12 +46,16 @@ func (r *Reporter) reportNode(ctx context.Context, scan inventory.Scan, portals 
 
 func (r *Reporter) reportNodeStatus(ctx context.Context, have *v1alpha1.RDMAStorageNode, scan inventory.Scan, portals inventory.PortalScan) error {
 	want := have.DeepCopy()
-	var err error
+	partitions, err := r.ownPartitions(ctx)
+	if err != nil {
+		return err
+	}
 	if want.Status.TotalCapacity, err = r.claimedCapacity(ctx); err != nil {
 		return err
 	}
-	if want.Status.ActiveExports, err = r.activeExports(ctx); err != nil {
-		return err
+	want.Status.ActiveExports = activeExports(partitions)
+	if c, known := r.targetAudit(partitions); known {
+		r.setCondition(&want.Status.Conditions, want.Generation, c)
 	}
 	for _, c := range []metav1.Condition{
 		scanCondition(v1alpha1.ConditionSysfsInventoryReady, scan.Complete, scan.Problems),
@@ -143,16 +147,21 @@ func (r *Reporter) claimedCapacity(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-func (r *Reporter) activeExports(ctx context.Context) (int32, error) {
-	var all v1alpha1.NVMePartitionList
-	if err := r.Client.List(ctx, &all); err != nil {
-		return 0, fmt.Errorf("list NVMePartitions: %w", err)
-	}
+func activeExports(partitions []v1alpha1.NVMePartition) int32 {
 	var n int32
-	for _, p := range all.Items {
-		if p.Spec.NodeName == r.NodeName && meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported) {
+	for _, p := range partitions {
+		if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported) {
 			n++
 		}
 	}
-	return n, nil
+	return n
+}
+
+// ownPartitions returns the partitions that are placed on this node.
+func (r *Reporter) ownPartitions(ctx context.Context) ([]v1alpha1.NVMePartition, error) {
+	var all v1alpha1.NVMePartitionList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list NVMePartitions: %w", err)
+	}
+	return slices.DeleteFunc(all.Items, func(p v1alpha1.NVMePartition) bool { return p.Spec.NodeName != r.NodeName }), nil
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/jitter"
 	"github.com/distort-io/distort/modules/agent/internal/media"
@@ -33,8 +34,10 @@ const (
 	// ours yet is probed with every scan, but not more often than mediaPause.
 	mediaPeriod = 5 * time.Minute
 	mediaPause  = 20 * time.Second
-	// scanTimeout bounds one scan and its probes.
-	scanTimeout = time.Minute
+	// scanTimeout bounds one scan and its probes, probeTimeout each look at one
+	// medium.
+	scanTimeout  = time.Minute
+	probeTimeout = 15 * time.Second
 )
 
 // Inventory is the hardware of this node (inventory.Reader).
@@ -49,6 +52,12 @@ type Prober interface {
 	Probe(ctx context.Context, d inventory.Drive) media.Finding
 }
 
+// Surveyor says what the drives' tables hold (carve.VolumeManager).
+type Surveyor interface {
+	Survey(ctx context.Context, d inventory.Drive, blank bool) (carve.Survey, error)
+	Changes(serial string) uint64
+}
+
 // Config is what a Reporter needs. All fields but Delay and Now are required.
 type Config struct {
 	// Client reads from a cache that holds this node's objects, and writes.
@@ -56,6 +65,10 @@ type Config struct {
 	NodeName string
 	Hardware Inventory
 	Media    Prober
+	Tables   Surveyor
+	// Strangers are what the target has although no object asks for it; false when
+	// nobody has looked yet (partition.Check).
+	Strangers func() ([]string, bool)
 	// Ready tells whether every target of the node was looked at since the agent
 	// started (partition.Gate).
 	Ready func() bool
@@ -70,13 +83,15 @@ type Config struct {
 // Reporter is a reconciler with a single request: this node.
 type Reporter struct {
 	Config
-	probes map[string]probe // by serial number
+	// By serial number.
+	probes  map[string]probe
+	surveys map[string]survey
 }
 
 // New returns a Reporter.
 func New(c Config) (*Reporter, error) {
-	if c.Client == nil || c.NodeName == "" || c.Hardware == nil || c.Media == nil || c.Ready == nil {
-		return nil, errors.New("reporter: client, node name, hardware, media and ready must all be set")
+	if c.Client == nil || c.NodeName == "" || c.Hardware == nil || c.Media == nil || c.Tables == nil || c.Strangers == nil || c.Ready == nil {
+		return nil, errors.New("reporter: client, node name, hardware, media, tables, strangers and ready must all be set")
 	}
 	if c.TCPPort < 1 || c.TCPPort > 65535 || c.RDMAPort < 1 || c.RDMAPort > 65535 || c.TCPPort == c.RDMAPort {
 		return nil, fmt.Errorf("reporter: TCP port %d and RDMA port %d must differ and lie in 1 to 65535", c.TCPPort, c.RDMAPort)
@@ -87,7 +102,7 @@ func New(c Config) (*Reporter, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Reporter{Config: c, probes: map[string]probe{}}, nil
+	return &Reporter{Config: c, probes: map[string]probe{}, surveys: map[string]survey{}}, nil
 }
 
 // request is the only one there is.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/api/capacity"
@@ -37,11 +38,17 @@ type world struct {
 	uses    map[string][]inventory.Use
 	usesErr error
 	found   map[string]media.Finding
+	tables  map[string]carve.Survey
+	changes uint64
+	audited []string // strangers on the target
 	probed  []string // serials probed, in order
 	started bool
 	clock   time.Time
 	writes  []string
 	fail    error // of the next write
+
+	surveyed  []string // serials surveyed, in order
+	surveyErr error
 }
 
 func (w *world) Scan(context.Context) inventory.Scan          { return w.scan }
@@ -50,6 +57,15 @@ func (w *world) Uses(device string) ([]inventory.Use, error)  { return w.uses[de
 func (w *world) Probe(_ context.Context, d inventory.Drive) media.Finding {
 	w.probed = append(w.probed, d.Serial)
 	return w.found[d.Serial]
+}
+
+func (w *world) Changes(string) uint64 { return w.changes }
+func (w *world) Survey(_ context.Context, d inventory.Drive, blank bool) (carve.Survey, error) {
+	w.surveyed = append(w.surveyed, d.Serial)
+	if blank {
+		return carve.Survey{LargestFree: d.SizeBytes}, w.surveyErr
+	}
+	return w.tables[d.Serial], w.surveyErr
 }
 
 // counted notes a write, or refuses it.
@@ -72,6 +88,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		scan:    inventory.Scan{Complete: true, Drives: []inventory.Drive{drive("A", 1), drive("B", 2)}},
 		portals: inventory.PortalScan{Complete: true, Portals: []inventory.Portal{tcp("10.0.0.1"), rdma("10.0.0.1")}},
 		uses:    map[string][]inventory.Use{},
+		tables:  map[string]carve.Survey{},
 		found:   map[string]media.Finding{"A": {Verdict: media.Blank, Message: "blank"}, "B": {Verdict: media.Distort, Message: "ours"}},
 		started: true,
 		clock:   time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -85,12 +102,16 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				return w.counted("patch", o, func() error { return c.Patch(ctx, o, p, opts...) })
 			},
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				return w.counted("delete", o, func() error { return c.Delete(ctx, o, opts...) })
+			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				return w.counted("patch "+sub, o, func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 			},
 		}).Build()
-	r, err := New(Config{Client: c, NodeName: node, Hardware: w, Media: w, Ready: func() bool { return w.started },
-		TCPPort: 4420, RDMAPort: 4421, Delay: func() time.Duration { return 45 * time.Second }, Now: func() time.Time { return w.clock }})
+	r, err := New(Config{Client: c, NodeName: node, Hardware: w, Media: w, Tables: w, Ready: func() bool { return w.started },
+		Strangers: func() ([]string, bool) { return w.audited, w.audited != nil },
+		TCPPort:   4420, RDMAPort: 4421, Delay: func() time.Duration { return 45 * time.Second }, Now: func() time.Time { return w.clock }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +145,18 @@ func (w *world) look(t *testing.T) []string {
 		t.Errorf("next look after %s", res.RequeueAfter)
 	}
 	return w.writes
+}
+
+// claim binds a claim to the drive, as distort-manager does.
+func (w *world) claim(serial string) {
+	d := &v1alpha1.NVMeDevice{ObjectMeta: metav1.ObjectMeta{Name: identity.DeviceName(node, serial)}}
+	if err := w.Client.Get(context.Background(), client.ObjectKeyFromObject(d), d); err != nil {
+		panic(err)
+	}
+	d.Status.ClaimRef = &v1alpha1.ObjectReference{Namespace: "n", Name: "c", UID: "u"}
+	if err := w.Client.Status().Update(context.Background(), d); err != nil {
+		panic(err)
+	}
 }
 
 func (w *world) device(t *testing.T, serial string) *v1alpha1.NVMeDevice {
@@ -212,7 +245,7 @@ func TestConditionSaysWhyADriveIsNotUsable(t *testing.T) {
 			func(w *world) { w.usesErr = errors.New("no mountinfo") },
 			v1alpha1.ConditionMediaUsable, metav1.ConditionFalse, v1alpha1.ReasonProbeFailed, "no mountinfo"},
 		"gone from a complete scan": {
-			func(w *world) { w.scan.Drives = w.scan.Drives[1:] },
+			func(w *world) { w.claim("A"); w.scan.Drives = w.scan.Drives[1:] },
 			v1alpha1.ConditionHardwareAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotFound, "did not see"},
 		"gone from a scan that is not complete": {
 			func(w *world) {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/report"
@@ -56,6 +57,12 @@ func (h *host) Uses(string) ([]inventory.Use, error) { return nil, nil }
 
 func (h *host) Probe(context.Context, inventory.Drive) media.Finding {
 	return media.Finding{Verdict: media.Blank, Message: "blank"}
+}
+
+func (h *host) Changes(string) uint64 { return 0 }
+
+func (h *host) Survey(_ context.Context, d inventory.Drive, _ bool) (carve.Survey, error) {
+	return carve.Survey{LargestFree: d.SizeBytes}, nil
 }
 
 // apiServer starts an API server with the product's CRDs.
@@ -99,7 +106,8 @@ func TestReporterOnAnAPIServer(t *testing.T) {
 	drive := inventory.Drive{Serial: "S4EV NX0R", Model: "Model with spaces", PCIAddress: "10000:e1:00.0", NUMANode: 1, State: inventory.StateLive,
 		Name: "nvme0n1", Path: "/dev/nvme0n1", Dev: inventory.DevNum{Major: 259}, SizeBytes: 1 << 40, BlockBytes: 4096}
 	h.set(inventory.Scan{Complete: true, Drives: []inventory.Drive{drive}})
-	r, err := report.New(report.Config{Client: mgr.GetClient(), NodeName: node, Hardware: h, Media: h, Ready: func() bool { return true },
+	r, err := report.New(report.Config{Client: mgr.GetClient(), NodeName: node, Hardware: h, Media: h, Tables: h,
+		Ready: func() bool { return true }, Strangers: func() ([]string, bool) { return nil, true },
 		TCPPort: 4420, RDMAPort: 4421, Delay: func() time.Duration { return time.Hour }}) // only events wake it here
 	if err != nil {
 		t.Fatal(err)

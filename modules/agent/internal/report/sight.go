@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +22,8 @@ type sight struct {
 	uses     []inventory.Use
 	usesErr  error
 	found    media.Finding
+	timeouts int // probes in a row that timed out since found was seen
+	survey   *survey
 }
 
 // sights groups a scan by serial number.
@@ -101,9 +102,9 @@ func (s *sight) media() (metav1.Condition, bool) {
 	case len(s.uses) > 0:
 		c.Reason, c.Message = v1alpha1.ReasonInUse, s.uses[0].String()
 	case s.found.Verdict == media.Blank:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBlank, s.found.Message
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBlank, s.found.Message+slowness(s.timeouts)
 	case s.found.Verdict == media.Distort:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonOwnLabel, s.found.Message
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonOwnLabel, s.found.Message+slowness(s.timeouts)
 	case s.found.Verdict == media.Unreadable:
 		c.Reason, c.Message = v1alpha1.ReasonProbeFailed, s.found.Message
 	default:
@@ -133,24 +134,4 @@ func messages(ps []inventory.Problem) string {
 		out = out[:maxMessage] + " …"
 	}
 	return out
-}
-
-// probe is a remembered look at a medium: it starts two programs, so it is not
-// repeated with each of the frequent scans.
-type probe struct {
-	drive inventory.Drive
-	found media.Finding
-	at    time.Time
-}
-
-// fresh tells whether the look still counts.
-func (p probe) fresh(d inventory.Drive, now time.Time) bool {
-	if p.drive != d {
-		return false
-	}
-	period := mediaPause
-	if p.found.Verdict == media.Distort {
-		period = mediaPeriod
-	}
-	return now.Sub(p.at) < period
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,7 +118,39 @@ func (e *Exporter) desired(ctx context.Context, p *v1alpha1.NVMePartition, devic
 		// them, and the address may come back.
 		return export.Volume{}, fmt.Errorf("%w for transport %s", ErrNoPortal, p.Spec.Transport)
 	}
-	return export.Volume{UID: p.UID, DevicePath: devicePath, Portals: portals, Hosts: Hosts(p, attachments)}, nil
+	v := export.Volume{UID: p.UID, DevicePath: devicePath, Portals: portals, Hosts: Hosts(p, attachments)}
+	if len(v.Hosts) > 0 {
+		v.Former = e.former(&now, portals)
+	}
+	return v, nil
+}
+
+// former are the addresses that the export had and that the node does not have
+// any more. A port that is down for a moment must not cost the sessions on it, so
+// they stay as long as there are hosts.
+func (e *Exporter) former(p *v1alpha1.NVMePartition, wanted []v1alpha1.Portal) []v1alpha1.Portal {
+	var out []v1alpha1.Portal
+	last, _ := e.last(p.UID)
+	for _, old := range slices.Concat(p.Status.Portals, last.Portals, last.Former) {
+		if !slices.Contains(wanted, old) && !slices.Contains(out, old) {
+			out = append(out, old)
+		}
+	}
+	return out
+}
+
+// Revalidate shows the present size of the partition's slice to its hosts.
+func (e *Exporter) Revalidate(ctx context.Context, p *v1alpha1.NVMePartition) error {
+	backend, err := e.backends.Get(p.Spec.TargetBackend)
+	if err != nil {
+		return err
+	}
+	unlock, err := e.locks.Lock(ctx, p.UID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return backend.Revalidate(ctx, p.UID)
 }
 
 // Remove takes the export of the partition away.

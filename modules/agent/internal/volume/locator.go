@@ -117,13 +117,19 @@ func (l *Locator) Find(ctx context.Context, p *v1alpha1.NVMePartition, d invento
 }
 
 // Make makes sure that the partition's slice exists, on a drive that is blank or
-// DISTORT's own.
+// DISTORT's own. It may be smaller than asked for; see Grow.
 func (l *Locator) Make(ctx context.Context, p *v1alpha1.NVMePartition, d inventory.Drive) (carve.Volume, error) {
 	if err := l.manager.Init(ctx, d); err != nil {
 		return carve.Volume{}, err
 	}
-	uid := string(p.UID)
-	return l.create(ctx, d, carve.Slice{UUID: PartitionUUID(p), Name: identity.ExternalID(uid), SizeBytes: p.Spec.Size})
+	v, err := l.create(ctx, d, sliceOf(p))
+	if errors.Is(err, carve.ErrConflict) {
+		// An agent that died made it before the volume was asked to grow.
+		if made, found := l.Find(ctx, p, d); found == nil && made.SizeBytes < p.Spec.Size {
+			return made, nil
+		}
+	}
+	return v, err
 }
 
 func (l *Locator) create(ctx context.Context, d inventory.Drive, s carve.Slice) (carve.Volume, error) {
@@ -133,6 +139,22 @@ func (l *Locator) create(ctx context.Context, d inventory.Drive, s carve.Slice) 
 	}
 	l.remember(d.Serial, v)
 	return v, nil
+}
+
+// Grow makes the partition's slice as large as its spec asks, in place; kept says
+// which slices are yet to be made on the drive.
+func (l *Locator) Grow(ctx context.Context, p *v1alpha1.NVMePartition, d inventory.Drive, kept func(context.Context) ([]carve.Slice, error)) (carve.Volume, error) {
+	v, err := l.manager.Grow(ctx, d, sliceOf(p), kept)
+	if err != nil {
+		return carve.Volume{}, err
+	}
+	l.remember(d.Serial, v)
+	return v, nil
+}
+
+// sliceOf is the slice that the partition asks for.
+func sliceOf(p *v1alpha1.NVMePartition) carve.Slice {
+	return carve.Slice{UUID: PartitionUUID(p), Name: identity.ExternalID(string(p.UID)), SizeBytes: p.Spec.Size}
 }
 
 // Delete makes sure that the partition's slice does not exist, and reads back

@@ -19,7 +19,8 @@ type Verification struct {
 	// Broken has what differs, by the UID of the volume.
 	Broken map[types.UID][]string
 	// Strangers are exports with a name of DISTORT's that belong to no volume of this
-	// node. They are never touched.
+	// node, and hosts that are connected to a volume which does not admit them. They
+	// are never touched.
 	Strangers []string
 }
 
@@ -39,19 +40,20 @@ func NewVerifier(e *Exporter, l *Locator) *Verifier { return &Verifier{exporter:
 func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartition) (Verification, error) {
 	observed := map[v1alpha1.TargetBackend]export.Observation{}
 	out := Verification{Broken: map[types.UID][]string{}}
-	var uids []types.UID
-	for _, p := range partitions {
-		uids = append(uids, p.UID)
-	}
 	for name, backend := range v.exporter.backends {
 		o, err := backend.Observe(ctx)
 		if err != nil {
 			return Verification{}, err
 		}
 		observed[name] = o
+	}
+	uids, err := v.volumes(ctx, partitions)
+	if err != nil {
+		return Verification{}, err
+	}
+	for _, o := range observed {
 		out.Strangers = append(out.Strangers, o.Strangers(uids)...)
 	}
-	slices.Sort(out.Strangers)
 	drives := driveCheck{scan: v.locator.drives.Scan(ctx), locator: v.locator, parts: map[string][]inventory.Partition{}}
 	at := oncePortals{from: v.exporter.portals, read: map[v1alpha1.Transport][]v1alpha1.Portal{}}
 	for i := range partitions {
@@ -61,32 +63,47 @@ func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartiti
 		if !ok || o == nil || !p.DeletionTimestamp.IsZero() {
 			continue
 		}
-		differences, err := v.differences(ctx, p, last, o, &drives, at)
+		differences, guests, err := v.differences(ctx, p, last, o, &drives, at)
 		if err != nil {
 			differences = []string{err.Error()}
 		}
 		if len(differences) > 0 {
 			out.Broken[p.UID] = differences
 		}
+		out.Strangers = append(out.Strangers, guests...)
+	}
+	slices.Sort(out.Strangers)
+	return out, nil
+}
+
+// volumes are the UIDs of the partitions that were given, and of those that there
+// are now: the export of one that was made meanwhile is no stranger.
+func (v *Verifier) volumes(ctx context.Context, partitions []v1alpha1.NVMePartition) ([]types.UID, error) {
+	var now v1alpha1.NVMePartitionList
+	if err := v.exporter.cache.List(ctx, &now); err != nil {
+		return nil, fmt.Errorf("list partitions of this node: %w", err)
+	}
+	var out []types.UID
+	for _, p := range slices.Concat(partitions, now.Items) {
+		out = append(out, p.UID)
 	}
 	return out, nil
 }
 
-func (v *Verifier) differences(ctx context.Context, p *v1alpha1.NVMePartition, last export.Volume, o export.Observation, drives *driveCheck, at Portals) ([]string, error) {
+func (v *Verifier) differences(ctx context.Context, p *v1alpha1.NVMePartition, last export.Volume, o export.Observation, drives *driveCheck, at Portals) (out, guests []string, err error) {
 	path, err := drives.path(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	want, err := v.exporter.desired(ctx, p, path, at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []string
 	if !slices.Equal(want.Portals, last.Portals) {
 		out = append(out, fmt.Sprintf("portals of the node: want %s, exported on %s", portals(want.Portals), portals(last.Portals)))
 	}
 	differences, err := o.Differences(want)
-	return append(out, differences...), err
+	return append(out, differences...), o.Guests(want), err
 }
 
 func portals(list []v1alpha1.Portal) string {

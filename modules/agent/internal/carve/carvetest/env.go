@@ -12,13 +12,17 @@ import (
 	"github.com/distort-io/distort/modules/api/capacity"
 )
 
+// Step is how much of a volume is zeroed between two records of its deletion: so
+// little that tests come across it.
+const Step = 8 * capacity.Unit
+
 // Manager returns a new gpt.Manager for the drive, as after a restart of the
 // agent. It does not wait in real time.
 func (d *Drive) Manager(t testing.TB) *gpt.Manager {
 	t.Helper()
 	m, err := gpt.New(gpt.Config{
 		Runner: d.runner, Prober: media.NewProber(d.runner, d), Kernel: d, Blocks: d,
-		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }, Step: Step,
 	})
 	if err != nil {
 		t.Fatal(err)

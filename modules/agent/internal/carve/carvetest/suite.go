@@ -60,6 +60,14 @@ func RunSuite(t *testing.T, newEnv func(t *testing.T) Env) {
 		"an impossible request is refused before any change":  invalidRequests,
 		"allocatable capacity can be given out in full":       allocatableFits,
 		"old data that no table speaks of is zeroed at first": staleDataIsZeroed,
+		"a volume grows in place with its data":               growInPlace,
+		"an open volume grows in place beside open siblings":  growOpen,
+		"growth shows no old data":                            growthIsBlank,
+		"growth beyond the space behind is refused":           growNoSpace,
+		"growth yields to slices that are yet to be made":     growYields,
+		"a volume never shrinks":                              growNeverShrinks,
+		"a survey says what is there and what is free":        survey,
+		"a large volume is deleted in steps":                  deleteInSteps,
 	}
 	for name, run := range tests {
 		t.Run(name, func(t *testing.T) { run(t, newEnv(t)) })

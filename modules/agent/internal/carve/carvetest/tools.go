@@ -32,16 +32,23 @@ func options(args []string, flags ...string) (set map[string]bool, rest []string
 }
 
 func (d *Drive) sfdisk(args []string, stdin string) (string, string, int) {
-	// The two options with a value; only one value is ever asked for.
+	// The options with a value; of two of them only one value is ever asked for.
 	var plain []string
+	number := 0
 	for i := 0; i < len(args); i++ {
-		if args[i] == "--wipe" || args[i] == "--wipe-partitions" {
+		switch args[i] {
+		case "--wipe", "--wipe-partitions":
 			if i++; i == len(args) || args[i] != "never" {
 				return unknown("sfdisk", args)
 			}
-			continue
+		case "-N":
+			if i++; i == len(args) {
+				return unknown("sfdisk", args)
+			}
+			number, _ = strconv.Atoi(args[i])
+		default:
+			plain = append(plain, args[i])
 		}
-		plain = append(plain, args[i])
 	}
 	set, rest, ok := options(plain, "--json", "--no-reread", "--no-tell-kernel", "--quiet", "--append", "--delete")
 	if !ok || len(rest) == 0 {
@@ -57,6 +64,8 @@ func (d *Drive) sfdisk(args []string, stdin string) (string, string, int) {
 		return d.sfdiskDelete(rest[1], set)
 	case set["--append"] && len(rest) == 1:
 		return d.sfdiskAppend(stdin, set)
+	case number > 0 && len(rest) == 1:
+		return d.sfdiskResize(number, stdin, set)
 	case len(rest) == 1:
 		return d.sfdiskLabel(stdin, set)
 	}
@@ -192,9 +201,36 @@ func (d *Drive) sfdiskDelete(operand string, set map[string]bool) (string, strin
 	return "", d.tell(set), 0
 }
 
-// partx works on one partition, given by -a or -d and --nr.
+var sizeScript = regexp.MustCompile(`^size=([0-9]+)\n$`)
+
+// sfdiskResize sets the size of one partition and keeps the rest of its entry
+// (measured with util-linux 2.38.1). A number that the table does not have would
+// make a new partition; nobody asks for that.
+func (d *Drive) sfdiskResize(n int, stdin string, set map[string]bool) (string, string, int) {
+	if d.inUse(set) {
+		return "", refused, 1
+	}
+	m := sizeScript.FindStringSubmatch(stdin)
+	p, ok := d.entries[n]
+	if m == nil || !ok || d.label != "gpt" || !d.recognised() {
+		return unknown("sfdisk", []string{"-N", strconv.Itoa(n), stdin})
+	}
+	p.Size, _ = strconv.ParseInt(m[1], 10, 64)
+	fits := p.Size > 0 && p.Start+p.Size-1 <= d.lastUsable()
+	for i, o := range d.entries {
+		fits = fits && (i == n || o.Start >= p.Start+p.Size || p.Start >= o.Start+o.Size)
+	}
+	if !fits {
+		return "", fmt.Sprintf("Failed to resize partition #%d.\n", n), 1
+	}
+	d.entries[n] = p
+	d.primary, d.backup = true, true
+	return "", d.tell(set), 0
+}
+
+// partx works on one partition, given by -a, -d or -u and --nr.
 func (d *Drive) partx(args []string, _ string) (string, string, int) {
-	if len(args) != 4 || args[1] != "--nr" || args[3] != d.path() || args[0] != "-a" && args[0] != "-d" {
+	if len(args) != 4 || args[1] != "--nr" || args[3] != d.path() || !slices.Contains([]string{"-a", "-d", "-u"}, args[0]) {
 		return unknown("partx", args)
 	}
 	n, err := strconv.Atoi(args[2])
@@ -215,12 +251,20 @@ func (d *Drive) partx(args []string, _ string) (string, string, int) {
 	if !ok {
 		return "", "", 0 // a number that the table does not have is no error
 	}
-	for _, k := range d.known {
-		if k.Start < p.Start+p.Size && p.Start < k.Start+k.Size {
+	for i, k := range d.known {
+		if (i != n || args[0] == "-a") && k.Start < p.Start+p.Size && p.Start < k.Start+k.Size {
 			return "", fmt.Sprintf("partx: %s: error adding partition %d\n", d.path(), n), 1
 		}
 	}
-	d.learn(n, p)
+	if args[0] == "-u" && (d.exported[n] || d.held[n]) {
+		// In place, with its device number (measured).
+		if d.known[n].Start != p.Start {
+			return "", fmt.Sprintf("partx: %s: error updating partition %d\n", d.path(), n), 1
+		}
+		d.known[n] = p
+		return "", "", 0
+	}
+	d.learn(n, p) // -u takes one that nobody has open away and adds it again
 	return "", "", 0
 }
 

@@ -21,7 +21,7 @@ func (m *Manager) Create(ctx context.Context, d inventory.Drive, s carve.Slice) 
 		return carve.Volume{}, fmt.Errorf("drive %q: %w", d.Serial, err)
 	}
 	var v carve.Volume
-	err := m.locks.Do(ctx, d.Serial, func(ctx context.Context) (err error) {
+	err := m.change(ctx, d, func(ctx context.Context) (err error) {
 		v, err = m.create(ctx, d, s)
 		return err
 	})
@@ -92,9 +92,9 @@ const (
 	settleSteps = 100
 )
 
-// reveal makes the kernel know the partition, if it does not yet, and waits for
-// its node. A kill between the table's change and here is made good by the next
-// Create.
+// reveal makes the kernel know the partition with the size that the table has, if
+// it does not yet, and waits for its node. A kill between the table's change and
+// here is made good by the next Create or Grow.
 func (m *Manager) reveal(ctx context.Context, d inventory.Drive, e entry) (carve.Volume, error) {
 	var tried error
 	for range settleSteps {
@@ -112,12 +112,16 @@ func (m *Manager) reveal(ctx context.Context, d inventory.Drive, e entry) (carve
 			}
 			tried = fmt.Errorf("node %s is %s, not %s: %w", p.Path, n, p.Dev, orMismatch(err))
 		} else {
+			how := "-a"
 			if i := slices.IndexFunc(parts, func(p inventory.Partition) bool { return p.Number == e.Number }); i >= 0 {
-				return carve.Volume{}, fmt.Errorf("drive %q: partition %s: %w: the kernel has number %d at %d with %d bytes, the table at %d with %d bytes",
-					d.Serial, e.UUID, carve.ErrDamaged, e.Number, parts[i].StartBytes, parts[i].SizeBytes, e.Start, e.Size)
+				if parts[i].StartBytes != e.Start || parts[i].SizeBytes > e.Size {
+					return carve.Volume{}, fmt.Errorf("drive %q: partition %s: %w: the kernel has number %d at %d with %d bytes, the table at %d with %d bytes",
+						d.Serial, e.UUID, carve.ErrDamaged, e.Number, parts[i].StartBytes, parts[i].SizeBytes, e.Start, e.Size)
+				}
+				how = "-u" // it has grown; one that is open is resized in place
 			}
 			// It answers 1 when somebody else was faster: what the kernel shows decides.
-			_, tried = m.run.Run(ctx, command.New("partx", "-a", "--nr", strconv.Itoa(e.Number), "--", d.Path))
+			_, tried = m.run.Run(ctx, command.New("partx", how, "--nr", strconv.Itoa(e.Number), "--", d.Path))
 			if _, exited := command.ExitCode(tried); tried != nil && !exited {
 				return carve.Volume{}, fmt.Errorf("drive %q: partition %s: %w", d.Serial, e.UUID, tried)
 			}

@@ -30,13 +30,16 @@ func (m *Manager) Delete(ctx context.Context, d inventory.Drive, uuid string) er
 	if !uuidPattern.MatchString(uuid) {
 		return fmt.Errorf("drive %q: %w: partition UUID %q: must be a lower-case UUID", d.Serial, carve.ErrInvalid, uuid)
 	}
-	return m.locks.Do(ctx, d.Serial, func(ctx context.Context) error { return m.delete(ctx, d, uuid) })
+	return m.change(ctx, d, func(ctx context.Context) error { return m.delete(ctx, d, uuid) })
 }
 
 // delete takes the partition from the kernel first: that is refused while anyone
 // has it open, an export through nvmet included, which no other check sees. Then
 // the region is zeroed, and only then the entry goes: as long as it is there, no
 // other volume can get the region, and a killed run is finished by the next.
+//
+// A drive that is slow to zero may take hours, longer than any call: the entry is
+// shrunk by what was zeroed at its end, so the table itself says what is left.
 func (m *Manager) delete(ctx context.Context, d inventory.Drive, uuid string) error {
 	t, err := m.readProbed(ctx, d)
 	if errors.Is(err, carve.ErrNotInitialised) {
@@ -56,6 +59,15 @@ func (m *Manager) delete(ctx context.Context, d inventory.Drive, uuid string) er
 		return err
 	}
 	// All of it, whatever it reads like: the next volume is another user's.
+	for e.Size > m.step {
+		tail := entry{UUID: e.UUID, Start: e.end() - m.step, Size: m.step}
+		if err := m.erase(ctx, d, tail); err != nil {
+			return err
+		}
+		if t, e, err = m.resize(ctx, d, t, e, e.Size-m.step); err != nil {
+			return err
+		}
+	}
 	if err := m.erase(ctx, d, e); err != nil {
 		return err
 	}
@@ -82,9 +94,13 @@ func (m *Manager) hide(ctx context.Context, d inventory.Drive, e entry) error {
 		if err != nil {
 			return fmt.Errorf("drive %q: %w", d.Serial, err)
 		}
-		p, ok := find(parts, e)
-		if !ok {
+		i := slices.IndexFunc(parts, func(p inventory.Partition) bool { return p.Number == e.Number && p.StartBytes == e.Start })
+		if i < 0 {
 			return m.checkHidden(d, e, parts)
+		}
+		p := parts[i]
+		if err := m.checkTail(ctx, d, e, p); err != nil {
+			return err
 		}
 		// For the message: partx is refused for each of these, and for an export too.
 		if uses, err := m.kernel.UsesNow(p.Name); err == nil && len(uses) > 0 {
@@ -103,6 +119,24 @@ func (m *Manager) hide(ctx context.Context, d inventory.Drive, e entry) error {
 	}
 	return fmt.Errorf("drive %q: partition %s: %w: the kernel does not let it go, somebody has it open or exports it: %w",
 		d.Serial, e.UUID, carve.ErrBusy, orMismatch(tried))
+}
+
+// checkTail makes sure that a partition which the kernel has larger than the
+// table is one whose deletion was cut off: the rest was zeroed then. Otherwise
+// somebody else has changed the table, and there is data in what it lost.
+func (m *Manager) checkTail(ctx context.Context, d inventory.Drive, e entry, p inventory.Partition) error {
+	if p.SizeBytes <= e.Size {
+		return nil // equal, or its growth was cut off
+	}
+	blank, err := m.isBlank(ctx, d, entry{UUID: e.UUID, Start: e.end(), Size: p.SizeBytes - e.Size})
+	if err != nil {
+		return err
+	}
+	if !blank {
+		return fmt.Errorf("drive %q: partition %s: %w: the kernel has %s with %d bytes, the table with %d bytes, and the rest is not blank",
+			d.Serial, e.UUID, carve.ErrDamaged, p.Name, p.SizeBytes, e.Size)
+	}
+	return nil
 }
 
 // checkHidden makes sure that no partition of the kernel lies in the region that

@@ -172,3 +172,104 @@ func TestInitKilledAnywhereIsFinishedByTheNextInit(t *testing.T) {
 		}
 	}
 }
+
+func TestGrowKilledAnywhereIsFinishedByTheNextCall(t *testing.T) {
+	for name, export := range map[string]bool{"idle": false, "exported": true} {
+		t.Run(name, func(t *testing.T) {
+			small, large := carvetest.SliceOf("a", 3), carvetest.SliceOf("a", 9)
+			var before carve.Volume
+			kills(t, func(t *testing.T, d *carvetest.Drive, m carve.VolumeManager) error {
+				if err := prepareSibling(t, d, m); err != nil {
+					return err
+				}
+				v, err := m.Create(t.Context(), d.Inventory(), small)
+				before = v
+				d.Write(v.StartBytes, v.SizeBytes)
+				d.Write(v.StartBytes+v.SizeBytes, 1<<20) // old data behind it
+				if export {
+					d.Export(v.Number)
+				}
+				return err
+			}, func(t *testing.T, d *carvetest.Drive, m carve.VolumeManager) error {
+				_, err := m.Grow(t.Context(), d.Inventory(), large, carvetest.Keep())
+				return err
+			}, func(t *testing.T, d *carvetest.Drive, m carve.VolumeManager) {
+				// An agent that starts looks for the volume before it grows it.
+				list, err := m.List(t.Context(), d.Inventory())
+				if err != nil || len(list) != 2 {
+					t.Fatalf("list = %+v, %v", list, err)
+				}
+				found := carve.Slice{UUID: small.UUID, Name: small.Name, SizeBytes: list[1].SizeBytes}
+				if v, err := m.Create(t.Context(), d.Inventory(), found); err != nil || v.DevicePath != before.DevicePath || v.SizeBytes != found.SizeBytes {
+					t.Fatalf("found %+v, %v", v, err)
+				}
+				v, err := m.Grow(t.Context(), d.Inventory(), large, carvetest.Keep())
+				if err != nil || v.SizeBytes != large.SizeBytes || v.StartBytes != before.StartBytes || v.DevicePath != before.DevicePath {
+					t.Fatalf("grown %+v, %v; before it was %+v", v, err, before)
+				}
+				if got := d.Dirty(v.StartBytes, v.SizeBytes); got != before.SizeBytes {
+					t.Errorf("%d bytes are not zero, want the %d of the volume's data", got, before.SizeBytes)
+				}
+				checkSibling(t, d, m)
+			})
+		})
+	}
+}
+
+// A deletion that is cut off again and again comes to its end, because the table
+// says how far it came; nothing but the rest is zeroed again.
+func TestDeletionThatIsCutOffGoesOnWhereItWas(t *testing.T) {
+	d := carvetest.NewDrive("FAKE0001", 1<<30)
+	m := d.Manager(t)
+	if err := m.Init(t.Context(), d.Inventory()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := m.Create(t.Context(), d.Inventory(), carvetest.SliceOf("a", 8*carvetest.Step>>22))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Write(v.StartBytes, v.SizeBytes)
+	left := d.Entries()[v.Number].Size
+	for life := 1; ; life++ {
+		// Enough for one step and not for two.
+		d.Runner().KillAfter(14)
+		err := d.Manager(t).Delete(t.Context(), d.Inventory(), v.UUID)
+		killed := d.Runner().Killed()
+		d.Runner().Revive()
+		if err == nil {
+			break
+		}
+		now := d.Entries()[v.Number].Size
+		if !killed || now >= left {
+			t.Fatalf("life %d: %d blocks are left of %d (%v)", life, now, left, err)
+		}
+		left = now
+	}
+	if got := d.Dirty(0, 1<<30); got != 0 || len(d.Entries()) != 0 {
+		t.Errorf("%d bytes and %d entries are left", got, len(d.Entries()))
+	}
+}
+
+// A region that was half zeroed when the agent died is not taken for blank.
+func TestHalfZeroedRegionIsNotTakenForBlank(t *testing.T) {
+	for n := range 16 {
+		d := carvetest.NewDrive("FAKE0001", 1<<30)
+		m := d.Manager(t)
+		if err := m.Init(t.Context(), d.Inventory()); err != nil {
+			t.Fatal(err)
+		}
+		slice := carvetest.SliceOf("a", 25)
+		d.Write(4<<20, 4096)                    // the head, which shows
+		d.Write(4<<20+slice.SizeBytes/4, 1<<20) // and what no sample sees
+		d.Runner().KillAfter(n)
+		_, _ = m.Create(t.Context(), d.Inventory(), slice)
+		d.Runner().Revive()
+		v, err := d.Manager(t).Create(t.Context(), d.Inventory(), slice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Dirty(v.StartBytes, v.SizeBytes); got != 0 {
+			t.Errorf("killed after step %d: the volume has %d bytes of old data", n, got)
+		}
+	}
+}

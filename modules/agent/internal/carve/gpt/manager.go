@@ -10,19 +10,23 @@
 //     exported; partx tells it of one partition;
 //   - every change is read back, and what else is in the table must be unchanged;
 //   - a region is zeroed before its entry is removed, and again before a new
-//     entry is made where it does not read zero.
+//     entry is made, or one is made larger, where it does not read zero;
+//   - an entry shrinks while its region is zeroed from the end to the start, so
+//     that a deletion that was cut off goes on where it was.
 package gpt
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/command"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
+	"github.com/distort-io/distort/modules/api/capacity"
 	"github.com/distort-io/distort/modules/api/identity"
 )
 
@@ -46,7 +50,7 @@ type Blocks interface {
 	Zero(ctx context.Context, path string, offset, length int64) error
 }
 
-// Config is what a Manager needs. All fields but Wait are required.
+// Config is what a Manager needs. All fields but Wait and Step are required.
 type Config struct {
 	Runner command.Runner
 	Prober Prober
@@ -54,7 +58,14 @@ type Config struct {
 	Blocks Blocks
 	// Wait sleeps for d or until ctx ends; nil means a timer.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Step is how many bytes of a volume are zeroed between two records of how far
+	// its deletion has come, a multiple of capacity.Unit; 0 means 64 GiB.
+	Step int64
 }
+
+// defaultStep costs two starts of a program per 64 GiB, and at most some minutes
+// of zeroing when a deletion is cut off.
+const defaultStep = 64 << 30
 
 // Manager is a carve.VolumeManager for GPT partitions.
 type Manager struct {
@@ -63,7 +74,11 @@ type Manager struct {
 	kernel Kernel
 	blocks Blocks
 	wait   func(context.Context, time.Duration) error
+	step   int64
 	locks  *carve.Locks
+
+	mu      sync.Mutex
+	changes map[string]uint64
 }
 
 var _ carve.VolumeManager = (*Manager)(nil)
@@ -77,7 +92,17 @@ func New(c Config) (*Manager, error) {
 	if wait == nil {
 		wait = sleep
 	}
-	return &Manager{run: c.Runner, prober: c.Prober, kernel: c.Kernel, blocks: c.Blocks, wait: wait, locks: carve.NewLocks()}, nil
+	step := c.Step
+	if step == 0 {
+		step = defaultStep
+	}
+	if step < 0 || step%capacity.Unit != 0 {
+		return nil, fmt.Errorf("gpt manager: step %d: must be a positive multiple of %d bytes", c.Step, capacity.Unit)
+	}
+	return &Manager{
+		run: c.Runner, prober: c.Prober, kernel: c.Kernel, blocks: c.Blocks, wait: wait, step: step,
+		locks: carve.NewLocks(), changes: map[string]uint64{},
+	}, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -96,7 +121,7 @@ func (m *Manager) Init(ctx context.Context, d inventory.Drive) error {
 	if err := checkDrive(d); err != nil {
 		return err
 	}
-	return m.locks.Do(ctx, d.Serial, func(ctx context.Context) error { return m.init(ctx, d) })
+	return m.change(ctx, d, func(ctx context.Context) error { return m.init(ctx, d) })
 }
 
 func (m *Manager) init(ctx context.Context, d inventory.Drive) error {

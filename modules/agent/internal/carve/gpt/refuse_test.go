@@ -173,7 +173,7 @@ func TestDriveValueThatNoScanMakesIsRefused(t *testing.T) {
 
 func deletable(t *testing.T, d *carvetest.Drive, on func()) (*gpt.Manager, carve.Volume) {
 	t.Helper()
-	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: sideEffect{d, on}})
+	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: sideEffect{d, on}, Step: carvetest.Step})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ type Runner struct {
 	mu       sync.Mutex
 	programs map[string]Program
 	calls    []command.Cmd
+	observe  func()
 	budget   int // calls left before the kill; negative: no limit
 	after    bool
 	killed   bool
@@ -74,6 +75,20 @@ func (r *Runner) Calls() []command.Cmd {
 	return append([]command.Cmd(nil), r.calls...)
 }
 
+// Observe makes the Runner call f with each call that takes effect, on the stack
+// of who calls. f must not call the Runner.
+func (r *Runner) Observe(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observe = f
+}
+
+func (r *Runner) observed() {
+	if r.observe != nil {
+		r.observe()
+	}
+}
+
 // Step counts an effect that is not a program start (an ioctl, say) as a call,
 // so that a kill can fall on it as well. It returns ErrKilled when the effect
 // must not happen; done must be called once after the effect.
@@ -84,6 +99,7 @@ func (r *Runner) Step() (done func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	r.observed()
 	return func() error {
 		if last {
 			return ErrKilled
@@ -124,6 +140,7 @@ func (r *Runner) Run(ctx context.Context, c command.Cmd) (command.Result, error)
 		return command.Result{}, err
 	}
 	r.calls = append(r.calls, c)
+	r.observed()
 	program, ok := r.programs[c.Name]
 	if !ok {
 		return command.Result{}, fmt.Errorf("run %s: executable file not found", c)

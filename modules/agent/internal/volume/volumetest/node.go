@@ -26,9 +26,12 @@ type Node struct {
 	Serial string
 	Kernel *nvmeoftest.Kernel
 	Drive  *carvetest.Drive
+	// Sites collects where in the code effects came from; it may be nil.
+	Sites *Sites
 
-	mu     sync.Mutex
-	pulled bool
+	mu      sync.Mutex
+	pulled  bool
+	address string // of the drive's slot
 	// devices are the partitions that nvmet knows as devices, by path.
 	devices map[string]inventory.DevNum
 	uses    map[string]string
@@ -38,8 +41,8 @@ type Node struct {
 // NewNode returns a node with a blank drive of that size and one portal for each
 // transport.
 func NewNode(name, serial string, size int64) *Node {
-	return &Node{
-		Name: name, Serial: serial,
+	n := &Node{
+		Name: name, Serial: serial, address: "0000:00:04.0",
 		Kernel: nvmeoftest.NewKernel(), Drive: carvetest.NewDrive(serial, size),
 		uses: map[string]string{}, devices: map[string]inventory.DevNum{},
 		portals: []inventory.Portal{
@@ -47,6 +50,8 @@ func NewNode(name, serial string, size int64) *Node {
 			{Fabric: inventory.FabricTCP, Address: netip.MustParseAddr("10.0.0.1"), Interface: "eth0", NUMANode: -1},
 		},
 	}
+	n.Drive.Runner().Observe(func() { n.Sites.note() })
+	return n
 }
 
 // Reboot makes the node forget what only its kernel knew, and read the drive's
@@ -91,7 +96,16 @@ func (n *Node) Scan(context.Context) inventory.Scan {
 	if n.pulled {
 		return inventory.Scan{Complete: true}
 	}
-	return inventory.Scan{Complete: true, Drives: []inventory.Drive{n.Drive.Inventory()}}
+	d := n.Drive.Inventory()
+	d.PCIAddress = n.address
+	return inventory.Scan{Complete: true, Drives: []inventory.Drive{d}}
+}
+
+// Move puts the drive into another slot.
+func (n *Node) Move(address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.address = address
 }
 
 // Partitions is what inventory.Reader.Partitions answers.
@@ -171,6 +185,7 @@ func (n *Node) couple() {
 			n.devices[p.Path] = p.Dev
 			n.Kernel.AddDevice(p.Path)
 		}
+		n.Kernel.Resize(p.Path, p.SizeBytes)
 		if exported[p.Path] {
 			n.Drive.Export(p.Number)
 		} else {
@@ -197,6 +212,16 @@ func (m *manager) List(ctx context.Context, d inventory.Drive) (out []carve.Volu
 
 func (m *manager) Create(ctx context.Context, d inventory.Drive, s carve.Slice) (out carve.Volume, err error) {
 	err = m.do(func() error { out, err = m.VolumeManager.Create(ctx, d, s); return err })
+	return out, err
+}
+
+func (m *manager) Grow(ctx context.Context, d inventory.Drive, s carve.Slice, kept func(context.Context) ([]carve.Slice, error)) (out carve.Volume, err error) {
+	err = m.do(func() error { out, err = m.VolumeManager.Grow(ctx, d, s, kept); return err })
+	return out, err
+}
+
+func (m *manager) Survey(ctx context.Context, d inventory.Drive, blank bool) (out carve.Survey, err error) {
+	err = m.do(func() error { out, err = m.VolumeManager.Survey(ctx, d, blank); return err })
 	return out, err
 }
 

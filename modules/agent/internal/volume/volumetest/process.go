@@ -12,6 +12,8 @@ import (
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/inventory"
+	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
@@ -32,6 +34,9 @@ type Process struct {
 	Manager  carve.VolumeManager
 	Target   nvmeof.Target
 
+	node  *Node
+	sites *Sites
+
 	mu     sync.Mutex
 	dead   bool
 	writes map[string]int
@@ -43,8 +48,8 @@ type Process struct {
 // Boot starts an agent on the node, with this client as its API server and cache.
 func (n *Node) Boot(t testing.TB, c client.Client) *Process {
 	t.Helper()
-	p := &Process{writes: map[string]int{}}
-	p.Target = kernel.New(&configfs{FS: n.Kernel, process: p}, kernel.WithSettle(0))
+	p := &Process{writes: map[string]int{}, node: n, sites: n.Sites}
+	p.Target = kernel.New(&configfs{FS: n.Kernel, process: p}, kernel.WithSettle(0), kernel.WithDebugFS(n.Kernel.Debug()))
 	p.Backends = export.NewBackends(export.NewKernel(p.Target))
 	p.Manager = &manager{VolumeManager: n.Drive.Manager(t), node: n, process: p}
 	p.Locator = volume.NewLocator(n, p.Manager)
@@ -53,6 +58,18 @@ func (n *Node) Boot(t testing.TB, c client.Client) *Process {
 		p.Exporter = volume.NewExporter(p.Client, p.Backends, volume.NewHostPortals(n, 4420, 4421), n)
 	}
 	return p
+}
+
+// Probe says what is on the drive (media.Prober).
+func (p *Process) Probe(ctx context.Context, d inventory.Drive) media.Finding {
+	if err := p.alive(); err != nil {
+		return media.Finding{Verdict: media.Unreadable, Err: err}
+	}
+	found := media.NewProber(p.node.Drive.Runner(), p.node).Probe(ctx, d)
+	if p.node.Drive.Runner().Killed() {
+		p.Kill()
+	}
+	return found
 }
 
 // Revive ends what killed the last process of the node, so that another one can
@@ -113,6 +130,7 @@ func (p *Process) write(what string, do func() error) error {
 	if last && !after {
 		return ErrDead
 	}
+	p.sites.note()
 	if err := do(); err != nil || !last {
 		return err
 	}
@@ -137,6 +155,14 @@ func (c *apiClient) List(ctx context.Context, l client.ObjectList, opts ...clien
 		return err
 	}
 	return c.Client.List(ctx, l, opts...)
+}
+
+func (c *apiClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return c.process.write(kindOf(o)+"/create", func() error { return c.Client.Create(ctx, o, opts...) })
+}
+
+func (c *apiClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	return c.process.write(kindOf(o)+"/delete", func() error { return c.Client.Delete(ctx, o, opts...) })
 }
 
 func (c *apiClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -184,16 +210,31 @@ func (f *configfs) do(op func() error) error {
 	return err
 }
 
-func (f *configfs) Mkdir(path string) error { return f.do(func() error { return f.FS.Mkdir(path) }) }
-func (f *configfs) Rmdir(path string) error { return f.do(func() error { return f.FS.Rmdir(path) }) }
+// effect is do for what changes the kernel.
+func (f *configfs) effect(op func() error) error {
+	return f.do(func() error {
+		err := op()
+		if !errors.Is(err, nvmeoftest.ErrKilled) {
+			f.process.sites.note()
+		}
+		return err
+	})
+}
+
+func (f *configfs) Mkdir(path string) error {
+	return f.effect(func() error { return f.FS.Mkdir(path) })
+}
+func (f *configfs) Rmdir(path string) error {
+	return f.effect(func() error { return f.FS.Rmdir(path) })
+}
 func (f *configfs) Remove(path string) error {
-	return f.do(func() error { return f.FS.Remove(path) })
+	return f.effect(func() error { return f.FS.Remove(path) })
 }
 func (f *configfs) WriteFile(path string, data []byte) error {
-	return f.do(func() error { return f.FS.WriteFile(path, data) })
+	return f.effect(func() error { return f.FS.WriteFile(path, data) })
 }
 func (f *configfs) Symlink(target, link string) error {
-	return f.do(func() error { return f.FS.Symlink(target, link) })
+	return f.effect(func() error { return f.FS.Symlink(target, link) })
 }
 func (f *configfs) ReadDir(path string) (out []string, err error) {
 	err = f.do(func() error { out, err = f.FS.ReadDir(path); return err })

@@ -1,0 +1,203 @@
+package app_test
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
+	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/kernel"
+)
+
+// objects reads all partitions and attachments.
+func (w *world) objects() ([]v1alpha1.NVMePartition, []v1alpha1.NVMeVolumeAttachment) {
+	w.t.Helper()
+	var partitions v1alpha1.NVMePartitionList
+	var attachments v1alpha1.NVMeVolumeAttachmentList
+	w.must(w.api.List(w.t.Context(), &partitions))
+	w.must(w.api.List(w.t.Context(), &attachments))
+	return partitions.Items, attachments.Items
+}
+
+func (w *world) states() []nvmeof.State {
+	w.t.Helper()
+	states, err := kernel.New(w.node.Kernel, kernel.WithDebugFS(w.node.Kernel.Debug())).List(w.t.Context())
+	w.must(err)
+	return states
+}
+
+// hostPrefix starts the NQN of every node of the cluster.
+var hostPrefix = strings.TrimRight(identity.HostNQN(""), "0123456789abcdef")
+
+// doubleUses are violations that no moment may show, not even the one after a kill:
+// two owners of one region or device, or a host that may write though nothing says
+// so any more.
+func (w *world) doubleUses() []string {
+	var out []string
+	entries := w.node.Drive.Entries()
+	uuids := map[string]int{}
+	for n, e := range entries {
+		uuids[e.UUID]++
+		for m, o := range entries {
+			if n < m && e.Start < o.Start+o.Size && o.Start < e.Start+e.Size {
+				out = append(out, fmt.Sprintf("partitions %d and %d overlap", n, m))
+			}
+		}
+	}
+	for uuid, n := range uuids {
+		if n > 1 {
+			out = append(out, fmt.Sprintf("%d partitions have UUID %s", n, uuid))
+		}
+	}
+	partitions, attachments := w.objects()
+	devices := map[string][]string{}
+	for _, s := range w.states() {
+		for _, ns := range s.Namespaces {
+			if ns.Enabled {
+				devices[ns.DevicePath] = append(devices[ns.DevicePath], s.NQN)
+			}
+		}
+	}
+	for path, by := range devices {
+		if len(by) > 1 {
+			out = append(out, fmt.Sprintf("%s is exported by %v", path, by))
+		}
+	}
+	// Hosts whose attachment is gone (design.md §6). The strangers that flows put on
+	// a list are not the agent's doing.
+	for i := range partitions {
+		p := &partitions[i]
+		s, ok := w.state(p)
+		if !ok {
+			continue
+		}
+		for _, host := range s.AllowedHosts {
+			held := slices.ContainsFunc(attachments, func(a v1alpha1.NVMeVolumeAttachment) bool {
+				return volume.Refers(&a, p) && a.Spec.HostNQN == host
+			})
+			if !held && strings.HasPrefix(host, hostPrefix) {
+				out = append(out, fmt.Sprintf("%s admits %s without an attachment", s.NQN, host))
+			}
+		}
+	}
+	return out
+}
+
+// leaks are what is left of objects that are gone.
+func (w *world) leaks() []string {
+	var out []string
+	partitions, _ := w.objects()
+	slicesOf, exports := map[string]bool{}, map[string]bool{}
+	for i := range partitions {
+		slicesOf[volume.PartitionUUID(&partitions[i])] = true
+		exports[volumetest.NQN(&partitions[i])] = true
+	}
+	for _, uuid := range w.node.Slices() {
+		if !slicesOf[uuid] {
+			out = append(out, "partition "+uuid)
+		}
+	}
+	parts, err := w.node.Partitions(w.node.Drive.Inventory().Name)
+	w.must(err)
+	if len(parts) != len(w.node.Slices()) {
+		out = append(out, fmt.Sprintf("the kernel knows %d partitions of %d", len(parts), len(w.node.Slices())))
+	}
+	for _, s := range w.states() {
+		if !exports[s.NQN] {
+			out = append(out, "subsystem "+s.NQN)
+		}
+	}
+	d := w.node.Device()
+	if there := w.reload(d); there && len(partitions) == 0 && d.Status.ActiveBackend != "" && d.Status.ActiveBackend != v1alpha1.ActiveBackendNone {
+		out = append(out, "activeBackend "+string(d.Status.ActiveBackend)+" of a drive without partitions")
+	}
+	return out
+}
+
+// unfinished is what the objects ask for and the node does not have.
+func (w *world) unfinished() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	partitions, attachments := w.objects()
+	sizes := map[string]int64{}
+	for _, e := range w.node.Drive.Entries() {
+		sizes[strings.ToLower(e.UUID)] = e.Size * w.node.Drive.Inventory().BlockBytes
+	}
+	for i := range partitions {
+		p := &partitions[i]
+		s, _ := w.state(p)
+		switch size := sizes[volume.PartitionUUID(p)]; {
+		case !p.DeletionTimestamp.IsZero():
+			say("%s is still being deleted: %s", p.Name, message(p.Status.Conditions, v1alpha1.ConditionExported))
+		case p.Status.State != v1alpha1.PartitionExported || condition(p.Status.Conditions, v1alpha1.ConditionExported) != "True/Exported":
+			say("%s is %s: %s", p.Name, p.Status.State, message(p.Status.Conditions, v1alpha1.ConditionExported))
+		case size != p.Spec.Size || p.Status.AllocatedCapacity != size:
+			say("%s asks for %d bytes, has %d, and status says %d", p.Name, p.Spec.Size, size, p.Status.AllocatedCapacity)
+		case len(s.Namespaces) != 1 || !s.Namespaces[0].Enabled || s.Namespaces[0].UUID.String() != identity.NamespaceUUID(string(p.UID)) || s.AllowAnyHost:
+			say("%s is exported as %+v", p.Name, s)
+		default:
+			if want := volume.Hosts(p, ofVolume(p, attachments)); !slices.Equal(want, s.AllowedHosts) {
+				say("%s admits %v, want %v", p.Name, s.AllowedHosts, want)
+			}
+		}
+	}
+	for _, a := range attachments {
+		if got := condition(a.Status.Conditions, v1alpha1.ConditionAccessReady); got != "True/Granted" {
+			say("attachment %s to %s is %s", a.Name, a.Spec.NodeID, got)
+		}
+	}
+	return out
+}
+
+func ofVolume(p *v1alpha1.NVMePartition, all []v1alpha1.NVMeVolumeAttachment) []v1alpha1.NVMeVolumeAttachment {
+	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.NVMeVolumeAttachment) bool { return !volume.Refers(&a, p) })
+}
+
+// settleUnless is settle that may fail with this text.
+func (a *agent) settleUnless(text string) error {
+	if err := a.settle(); err != nil && !strings.Contains(err.Error(), text) {
+		return err
+	}
+	return nil
+}
+
+// effectSites are the places in the code of the agent, and of the target library
+// that it uses, from which something outside the process is changed or a program
+// is started.
+func effectSites(t *testing.T) []string {
+	t.Helper()
+	const modules = "github.com/distort-io/distort/modules/"
+	api := []volumetest.Effect{
+		{On: "Client", Method: "Create"}, {On: "Client", Method: "Delete"}, {On: "Client", Method: "Patch"}, {On: "Client", Method: "Update"},
+		{On: "Client.Status()", Method: "Patch"}, {On: "Client.Status()", Method: "Update"},
+	}
+	drive := []volumetest.Effect{{On: "run", Method: "Run"}, {On: "blocks", Method: "Zero"}}
+	configfs := []volumetest.Effect{{Method: "mkdir"}, {Method: "rmdir"}, {Method: "link"}, {Method: "unlink"}, {Method: "set"}, {Method: "write"}}
+	var out []string
+	for pkg, effects := range map[string][]volumetest.Effect{
+		"agent/internal/partition": api, "agent/internal/access": api, "agent/internal/report": api,
+		"agent/internal/carve/gpt": drive, "agent/internal/media": drive,
+		"nvmeof/kernel": configfs,
+	} {
+		dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", modules+pkg).Output()
+		if err != nil {
+			t.Fatalf("find %s: %v", pkg, err)
+		}
+		// session.go and osfs.go are below these calls.
+		found, err := volumetest.SitesIn(strings.TrimSpace(string(dir)), effects, "session.go", "osfs.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 0 {
+			t.Errorf("%s has no effect: the names that are looked for are wrong", pkg)
+		}
+		out = append(out, found...)
+	}
+	return out
+}

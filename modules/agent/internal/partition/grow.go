@@ -1,0 +1,98 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// grow makes the slice as large as the spec asks, and shows that to the hosts. It
+// never ends the pass: a volume that cannot grow is exported as it is.
+func (r *Reconciler) grow(ctx context.Context, s *scope) error {
+	p := s.partition
+	grown := false
+	if s.slice.SizeBytes < p.Spec.Size {
+		v, err := r.enlarge(ctx, s)
+		if err != nil {
+			s.growth = &growth{failure: growthFailure(err)}
+			return nil
+		}
+		s.slice, grown = &v, true
+	}
+	if !grown && !unserved(s) {
+		return nil
+	}
+	s.growth = &growth{}
+	if err := r.serve(ctx, s); err != nil {
+		s.growth.failure = growthFailure(err)
+	}
+	return nil
+}
+
+// unserved tells whether the hosts may still see an older size: the slice is not
+// the one that was last vouched for. What the target serves cannot be read, so
+// this goes by what is recorded, and showing the size again does no harm.
+func unserved(s *scope) bool {
+	st := s.partition.Status
+	c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionResized)
+	return s.recorded() && (st.AllocatedCapacity != s.slice.SizeBytes || c != nil && c.Reason == v1alpha1.ReasonResizeFailed)
+}
+
+func (r *Reconciler) enlarge(ctx context.Context, s *scope) (carve.Volume, error) {
+	ctx, cancel := context.WithTimeout(ctx, carveTimeout)
+	defer cancel()
+	return r.Locator.Grow(ctx, s.partition, s.drive, func(ctx context.Context) ([]carve.Slice, error) { return r.placed(ctx, s.partition) })
+}
+
+// placed are the slices of the other partitions that were placed on the drive and
+// are not carved, as far as their objects say: growth yields to them.
+func (r *Reconciler) placed(ctx context.Context, p *v1alpha1.NVMePartition) ([]carve.Slice, error) {
+	var all v1alpha1.NVMePartitionList
+	if err := r.Client.List(ctx, &all, client.MatchingFields{partitionsByDrive: p.Spec.ParentDeviceSerialNumber}); err != nil {
+		return nil, fmt.Errorf("list partitions of drive %q: %w", p.Spec.ParentDeviceSerialNumber, err)
+	}
+	var out []carve.Slice
+	for i := range all.Items {
+		o := r.written.Latest(&all.Items[i])
+		if o.UID != p.UID && o.DeletionTimestamp.IsZero() && !(&scope{partition: o}).recorded() {
+			out = append(out, carve.Slice{UUID: volume.PartitionUUID(o), SizeBytes: o.Spec.Size})
+		}
+	}
+	return out, nil
+}
+
+// serve makes the target serve the slice's size: it is shown to the hosts, and
+// the size of the device that the target took it from is read back.
+func (r *Reconciler) serve(ctx context.Context, s *scope) error {
+	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
+	defer cancel()
+	if err := r.Exporter.Revalidate(ctx, s.partition); err != nil {
+		return err
+	}
+	now, err := r.Locator.Find(ctx, s.partition, s.drive)
+	if err != nil {
+		return fmt.Errorf("read the size back: %w", err)
+	}
+	if now.SizeBytes != s.slice.SizeBytes || now.DevicePath != s.slice.DevicePath {
+		return fmt.Errorf("read the size back: %s has %d bytes, carved were %d bytes at %s", now.DevicePath, now.SizeBytes, s.slice.SizeBytes, s.slice.DevicePath)
+	}
+	return nil
+}
+
+func growthFailure(err error) *failure {
+	f := &failure{condition: v1alpha1.ConditionResized, reason: v1alpha1.ReasonResizeFailed, remedy: tryAgain, err: err}
+	switch {
+	case errors.Is(err, carve.ErrNoSpace):
+		f.reason, f.remedy = v1alpha1.ReasonGrowthNoSpace, needsPerson
+	case errors.Is(err, carve.ErrForeign), errors.Is(err, carve.ErrDamaged), errors.Is(err, carve.ErrInvalid):
+		f.remedy = needsPerson
+	}
+	return f
+}

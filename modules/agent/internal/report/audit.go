@@ -1,0 +1,156 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/media"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// survey is a remembered comparison of a drive's table with the objects. It is
+// made again when this agent has changed the table, and with each new look at the
+// medium.
+type survey struct {
+	changes     uint64
+	probed      time.Time
+	condition   metav1.Condition
+	largestFree int64
+}
+
+// survey adds what the table of a usable drive holds. When it cannot be read now,
+// what was seen last stays.
+func (r *Reporter) survey(ctx context.Context, s *sight) {
+	usable := s.found.Verdict == media.Blank || s.found.Verdict == media.Distort
+	if !s.single() || !usable {
+		return
+	}
+	d := s.drives[0]
+	p, changes := r.probes[d.Serial], r.Tables.Changes(d.Serial)
+	last, ok := r.surveys[d.Serial]
+	if ok {
+		s.survey = &last
+	}
+	if ok && last.changes == changes && last.probed.Equal(p.at) || p.timeouts > 0 {
+		return
+	}
+	found, err := r.look(ctx, s)
+	if err != nil {
+		log.FromContext(ctx).Info("table of the drive could not be compared with the partitions", "serial", d.Serial, "reason", err.Error())
+		return
+	}
+	found.changes, found.probed = changes, p.at
+	r.surveys[d.Serial] = found
+	s.survey = &found
+}
+
+// look reads the table between two looks at the objects: what is made or deleted
+// meanwhile is neither a stranger nor missing.
+func (r *Reporter) look(ctx context.Context, s *sight) (survey, error) {
+	before, err := r.partitionsOf(ctx, s.serial)
+	if err != nil {
+		return survey{}, err
+	}
+	table, err := r.Tables.Survey(ctx, s.drives[0], s.found.Verdict == media.Blank)
+	if err != nil {
+		return survey{}, err
+	}
+	after, err := r.partitionsOf(ctx, s.serial)
+	if err != nil {
+		return survey{}, err
+	}
+	strangers, missing := compare(table, before, after)
+	return survey{condition: auditCondition(v1alpha1.ConditionAudited, strangers, missing), largestFree: table.LargestFree}, nil
+}
+
+// partitionsOf returns the partitions on a drive, by UID.
+func (r *Reporter) partitionsOf(ctx context.Context, serial string) (map[types.UID]v1alpha1.NVMePartition, error) {
+	all, err := r.ownPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[types.UID]v1alpha1.NVMePartition{}
+	for _, p := range all {
+		if p.Spec.ParentDeviceSerialNumber == serial {
+			out[p.UID] = p
+		}
+	}
+	return out, nil
+}
+
+// compare is the audit of one table. It is pure.
+func compare(table carve.Survey, before, after map[types.UID]v1alpha1.NVMePartition) (strangers, missing []string) {
+	known := map[string]bool{}
+	for _, objects := range []map[types.UID]v1alpha1.NVMePartition{before, after} {
+		for _, p := range objects {
+			known[volume.PartitionUUID(&p)] = true
+		}
+	}
+	there := map[string]bool{}
+	for _, v := range table.Volumes {
+		there[v.UUID] = true
+		if !known[v.UUID] {
+			strangers = append(strangers, fmt.Sprintf("partition %s (%s)", v.UUID, v.Name))
+		}
+	}
+	for _, o := range table.Others {
+		strangers = append(strangers, "partition "+o)
+	}
+	for uid, p := range before {
+		_, still := after[uid]
+		recorded := p.Status.Backend != nil && p.Status.Backend.PartitionUUID != ""
+		if uuid := volume.PartitionUUID(&p); still && recorded && p.DeletionTimestamp.IsZero() && !there[uuid] {
+			missing = append(missing, fmt.Sprintf("%s/%s (partition %s)", p.Namespace, p.Name, uuid))
+		}
+	}
+	slices.Sort(strangers)
+	slices.Sort(missing)
+	return strangers, missing
+}
+
+// targetAudit is condition TargetAudited; false before the first comparison. An
+// export that could not be made good has its reason in its partition's conditions.
+func (r *Reporter) targetAudit(partitions []v1alpha1.NVMePartition) (metav1.Condition, bool) {
+	strangers, known := r.Strangers()
+	if !known {
+		return metav1.Condition{}, false
+	}
+	var missing []string
+	for _, p := range partitions {
+		if p.Status.Backend != nil && p.DeletionTimestamp.IsZero() && meta.IsStatusConditionFalse(p.Status.Conditions, v1alpha1.ConditionExported) {
+			missing = append(missing, "export of "+p.Namespace+"/"+p.Name)
+		}
+	}
+	slices.Sort(missing)
+	return auditCondition(v1alpha1.ConditionTargetAudited, strangers, missing), true
+}
+
+func auditCondition(kind string, strangers, missing []string) metav1.Condition {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAuditClean}
+	if len(strangers) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonStrangersFound, "no object asks for, and left alone: "+some(strangers)
+	}
+	if len(missing) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonPartsMissing, strings.TrimSuffix("missing: "+some(missing)+"; "+c.Message, "; ")
+	}
+	return c
+}
+
+// some names the first few.
+func some(names []string) string {
+	const few = 5
+	if len(names) <= few {
+		return strings.Join(names, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(names[:few], "; "), len(names)-few)
+}
