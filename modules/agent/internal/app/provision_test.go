@@ -346,10 +346,11 @@ func TestBrokenExportsAreFoundAndRepaired(t *testing.T) {
 			return w.node.Kernel.Remove(portOf(w) + "/" + dir)
 		},
 		"port removed": func(w *world, dir string) error {
-			if err := w.node.Kernel.Remove(portOf(w) + "/" + dir); err != nil {
+			port := portOf(w)
+			if err := w.node.Kernel.Remove(port + "/" + dir); err != nil {
 				return err
 			}
-			return w.node.Kernel.Rmdir(portOf(w))
+			return w.node.Kernel.Rmdir(port)
 		},
 		"on a port too many": func(w *world, dir string) error {
 			if err := w.node.Kernel.Mkdir("ports/99"); err != nil {
