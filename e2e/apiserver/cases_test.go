@@ -21,6 +21,8 @@ type refusal struct {
 	create         client.Object
 	// update, when set, is applied after create was accepted, and refused.
 	update func(client.Object)
+	// status is true when the update is one of the status.
+	status bool
 }
 
 // acceptance is an object, or a change of one, that the API server must take.
@@ -50,6 +52,14 @@ func keep[T client.Object](field, message string, base func() T, change func(T))
 		name: "change of an object: " + message, kind: kindOf(base()), field: field, message: message,
 		create: base(), update: func(o client.Object) { change(o.(T)) },
 	}
+}
+
+// keepStatus says that the status of an existing object cannot be changed like
+// this.
+func keepStatus[T client.Object](field, message string, base func() T, change func(T)) refusal {
+	r := keep(field, message, base, change)
+	r.status = true
+	return r
 }
 
 func accept[T client.Object](name string, base func() T, changes ...func(T)) acceptance {
@@ -96,13 +106,24 @@ func (a acceptance) run(t *testing.T) {
 }
 
 func (r refusal) run(t *testing.T) {
-	err := create(t, r.create)
+	object := r.create.DeepCopyObject().(client.Object)
+	err := create(t, object)
 	if r.update != nil {
 		if err != nil {
 			t.Fatalf("creation refused: %v", err)
 		}
-		r.update(r.create)
-		err = server.client.Update(t.Context(), r.create)
+		write := func(o client.Object) error { return server.client.Update(t.Context(), o) }
+		if r.status { // which the creation did not take
+			write = func(o client.Object) error { return server.client.Status().Update(t.Context(), o) }
+			r.create.SetName(object.GetName())
+			r.create.SetResourceVersion(object.GetResourceVersion())
+			object = r.create
+			if err := write(object); err != nil {
+				t.Fatalf("first status refused: %v", err)
+			}
+		}
+		r.update(object)
+		err = write(object)
 	}
 	var answer apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) {

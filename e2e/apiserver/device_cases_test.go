@@ -26,6 +26,11 @@ func inventoryRefusals() []refusal {
 	return []refusal{
 		keep("spec", "nodeName is immutable", device, func(d *aDevice) { d.Spec.NodeName = "storage-b" }),
 		keep("spec", "serialNumber is immutable", device, func(d *aDevice) { d.Spec.SerialNumber = "OTHER" }),
+		keepStatus("status", "claimRef is immutable while the drive has reservations", reservedDevice, func(d *aDevice) { d.Status.ClaimRef = nil }),
+		keepStatus("status", "claimRef is immutable while the drive has reservations", reservedDevice, func(d *aDevice) { d.Status.ClaimRef.UID = uidB }),
+		keepStatus("status.reservations[1]", "Duplicate value", reservedDevice, func(d *aDevice) {
+			d.Status.Reservations = append(d.Status.Reservations, d.Status.Reservations[0])
+		}),
 		refuse("empty serial number", "spec.serialNumber", "should be at least 1 chars long", device, func(d *aDevice) { d.Spec.SerialNumber = "" }),
 		refuse("PCI address without function", "spec.pciAddress", "should match", device, func(d *aDevice) { d.Spec.PCIAddress = "0000:3b:00" }),
 		refuse("negative capacity", "spec.totalCapacity", "greater than or equal to 0", device, func(d *aDevice) { d.Spec.TotalCapacity = -1 }),

@@ -30,6 +30,15 @@ func device() *v1alpha1.NVMeDevice {
 	}}
 }
 
+func reservedDevice() *v1alpha1.NVMeDevice {
+	d := device()
+	d.Status.ClaimRef = &v1alpha1.ObjectReference{Namespace: "default", Name: "claim", UID: uidA}
+	d.Status.Reservations = []v1alpha1.Reservation{{
+		ObjectReference: v1alpha1.ObjectReference{Namespace: "default", Name: "pvc-1", UID: uidB}, Size: 64 * mib, TargetBackend: v1alpha1.BackendKernel,
+	}}
+	return d
+}
+
 func claim() *v1alpha1.NVMeDeviceClaim {
 	return &v1alpha1.NVMeDeviceClaim{ObjectMeta: namespaced, Spec: v1alpha1.NVMeDeviceClaimSpec{SerialNumber: "S4EMNX0R123456"}}
 }

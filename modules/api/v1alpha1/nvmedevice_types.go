@@ -104,7 +104,22 @@ type NVMeDeviceSpec struct {
 	NUMANode *int32 `json:"numaNode,omitempty"`
 }
 
+// MaxReservations is how many partitions a drive can hold at most.
+const MaxReservations = 1024
+
+// Reservation is the space on a drive that one partition has, or is about to get.
+type Reservation struct {
+	// The partition, in one life.
+	ObjectReference `json:",inline"`
+	// Size in bytes that is kept for the partition.
+	// +kubebuilder:validation:Minimum=0
+	Size int64 `json:"size"`
+	// TargetBackend of the partition: a drive has partitions of one backend.
+	TargetBackend TargetBackend `json:"targetBackend"`
+}
+
 // NVMeDeviceStatus is who owns the drive and what is left of it.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimRef) || (has(self.claimRef) && self.claimRef == oldSelf.claimRef) || !has(self.reservations) || size(self.reservations) == 0",message="claimRef is immutable while the drive has reservations"
 type NVMeDeviceStatus struct {
 	// State tells whether the drive can be claimed. Written by distort-manager.
 	// +optional
@@ -117,16 +132,29 @@ type NVMeDeviceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	FreeCapacity *int64 `json:"freeCapacity,omitempty"`
+	// Reservations are the partitions that have space on the drive, in the order
+	// of their UIDs. A reservation is written, under the resourceVersion that the
+	// decision was made with, before the partition is placed; so there is no
+	// placed partition without one, and whoever adds one has seen all others. It
+	// goes when its partition is gone or is placed elsewhere. Written by
+	// distort-manager.
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=map
+	// +listMapKey=uid
+	// +optional
+	Reservations []Reservation `json:"reservations,omitempty"`
+	// LargestFreeExtent is the largest contiguous space in bytes that one new
+	// partition could get, as distort-agent last saw it: partitions that are
+	// placed but not carved yet are still to come out of it. It is written before
+	// the status of the partition whose carving changed it. 0 or absent means that
+	// it is not known. Written by distort-agent.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	LargestFreeExtent int64 `json:"largestFreeExtent,omitempty"`
 	// ActiveBackend is the backend that has partitions on the drive. Written by
 	// distort-agent.
 	// +optional
 	ActiveBackend ActiveBackend `json:"activeBackend,omitempty"`
-	// LargestFreeExtent is the largest contiguous extent that one new partition
-	// could get, in bytes, as the agent last saw it; absent: unknown. Written by
-	// distort-agent.
-	// +kubebuilder:validation:Minimum=0
-	// +optional
-	LargestFreeExtent int64 `json:"largestFreeExtent,omitempty"`
 	// Conditions are HardwareAvailable, MediaUsable and Audited. Written by
 	// distort-agent.
 	// +listType=map

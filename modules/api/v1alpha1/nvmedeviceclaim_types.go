@@ -21,6 +21,13 @@ const (
 	ReasonDriveNotBlank = "DriveNotBlank"
 	// ReasonDriveUnavailable: the drive was found but cannot be used now.
 	ReasonDriveUnavailable = "DriveUnavailable"
+	// ReasonDriveNotEmpty: the drive holds partitions that were placed by another
+	// claim or in another node; the message names them.
+	ReasonDriveNotEmpty = "DriveNotEmpty"
+	// ReasonDriveMoved (with status True): the drive is in another node now. The
+	// claim keeps it where it was, because it holds the partitions that the message
+	// names or cannot be used there; it follows the drive once it can.
+	ReasonDriveMoved = "DriveMoved"
 	// ReasonPartitionsRemain: the claim is being deleted and waits for the
 	// partitions that the message lists.
 	ReasonPartitionsRemain = "PartitionsRemain"

@@ -126,7 +126,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 	for name, setup := range map[string]func() error{
 		"claim": func() error {
 			r := &claim.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Holders: ledger, Recorder: recorder,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Ledger: ledger, Clock: clock, Recorder: recorder,
 				Released: placement.Source(ledger, releasedDrives, 0),
 			}
 			return r.SetupWithManager(ctx, mgr)
@@ -137,14 +137,15 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 		},
 		"capacity": func() error {
 			r := &capacity.Reconciler{
-				Client: mgr.GetClient(), Space: ledger,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Ledger: ledger,
 				Changes: placement.Source(ledger, changedSpace, capacity.Coalesce),
+				Decided: placement.Source(ledger, decidedDrives, 0),
 			}
 			return r.SetupWithManager(mgr)
 		},
 		"nodehealth": func() error {
 			r := &nodehealth.Reconciler{
-				Client: mgr.GetClient(), Heartbeats: heartbeats, Clock: clock, Namespace: o.Namespace, Recorder: recorder,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Heartbeats: heartbeats, Clock: clock, Namespace: o.Namespace, Recorder: recorder,
 			}
 			return r.SetupWithManager(mgr)
 		},
@@ -161,6 +162,15 @@ func releasedDrives(change placement.Change) []claim.Request {
 	var requests []claim.Request
 	for _, serial := range change.Released {
 		requests = append(requests, claim.Request{Serial: serial})
+	}
+	return requests
+}
+
+// decidedDrives asks for the reservation of what was decided.
+func decidedDrives(change placement.Change) []capacity.Request {
+	var requests []capacity.Request
+	for _, device := range change.Reserve {
+		requests = append(requests, capacity.Request{Device: device})
 	}
 	return requests
 }

@@ -2,13 +2,16 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/manager/internal/app"
 )
 
 func deviceIs(d *v1alpha1.NVMeDevice, state v1alpha1.DeviceState, owner *v1alpha1.NVMeDeviceClaim) func(context.Context) error {
@@ -145,6 +148,138 @@ func TestMovedDriveIsBoundWhereItIs(t *testing.T) {
 	eventually(t, "claim", bound(c, metav1.ConditionTrue, v1alpha1.ReasonBound, "storage-b"))
 }
 
+func lose(d *v1alpha1.NVMeDevice) {
+	d.Status.Conditions[0] = condition(v1alpha1.ConditionHardwareAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotFound, "not in the last scan")
+}
+
+func TestDriveComesBackOnAnotherPCIAddress(t *testing.T) {
+	start(t)
+	c := readyDrive(t, "a", 16)
+	p := partition("p", 2)
+	create(t, p)
+	eventually(t, "partition", placedOn(p, "a"))
+	d := device("a", "a", "a", 16)
+	alter(t, d, lose)
+	eventually(t, "come back in another slot", func(ctx context.Context) error {
+		if err := server.client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		d.Spec.PCIAddress = "0000:5e:00.0"
+		return server.client.Update(ctx, d)
+	})
+	alter(t, d, func(d *v1alpha1.NVMeDevice) {
+		d.Status.Conditions[0] = condition(v1alpha1.ConditionHardwareAvailable, metav1.ConditionTrue, v1alpha1.ReasonDiscovered, "")
+	})
+	r := partition("r", 1)
+	create(t, r)
+	eventually(t, "partition after the drive came back", placedOn(r, "a"))
+	if err := bound(c, metav1.ConditionTrue, v1alpha1.ReasonBound)(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := deviceIs(d, v1alpha1.DeviceClaimed, c)(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClaimFollowsItsDriveToAnotherNodeOnceItIsEmpty(t *testing.T) {
+	start(t)
+	c := readyDrive(t, "a", 16)
+	p := partition("p", 2)
+	create(t, p)
+	eventually(t, "partition", placedOn(p, "a"))
+	old, moved := device("a", "a", "a", 16), device("b", "b", "a", 16)
+	alter(t, old, lose)
+	create(t, lease("b", time.Now()), storageNode("b"), moved)
+	eventually(t, "claim", bound(c, metav1.ConditionTrue, v1alpha1.ReasonDriveMoved, "node b", namespace+"/p"))
+	eventually(t, "event", told(c, v1alpha1.ReasonDriveMoved))
+	quiet(t)
+	if err := all(deviceIs(old, v1alpha1.DeviceClaimed, c), deviceIs(moved, v1alpha1.DeviceAvailable, nil))(t.Context()); err != nil {
+		t.Error(err)
+	}
+	remove(t, p)
+	dropFinalizers(t, p)
+	eventually(t, "empty drive", all(deviceIs(old, v1alpha1.DeviceUnavailable, nil), deviceIs(moved, v1alpha1.DeviceClaimed, c)))
+	eventually(t, "claim", bound(c, metav1.ConditionTrue, v1alpha1.ReasonBound, "node b"))
+	q := partition("q", 2)
+	create(t, q)
+	eventually(t, "partition on the moved drive", placedOn(q, "b"))
+}
+
+func TestDuplicateOfAClaimedDriveIsNamedAndGetsNothing(t *testing.T) {
+	start(t)
+	c := readyDrive(t, "a", 16)
+	create(t, lease("b", time.Now()), storageNode("b"), device("b", "b", "a", 99))
+	eventually(t, "claim", bound(c, metav1.ConditionTrue, v1alpha1.ReasonBound, "nodes a and b", "nothing new is placed"))
+	p := partition("p", 2)
+	create(t, p)
+	eventually(t, "partition", notPlaced(p, "1 not claimed, 1 serial number not unique"))
+	eventually(t, "drive", deviceIs(device("b", "b", "a", 99), v1alpha1.DeviceAvailable, nil))
+}
+
+func TestDriveWhoseObjectWasMadeAnewIsAdoptedByItsClaim(t *testing.T) {
+	start(t)
+	c := readyDrive(t, "a", 16)
+	p := partition("p", 2)
+	create(t, p)
+	eventually(t, "partition", placedOn(p, "a"))
+	remove(t, device("a", "a", "a", 16))
+	eventually(t, "claim", bound(c, metav1.ConditionFalse, v1alpha1.ReasonDeviceNotFound))
+	create(t, device("a", "a", "a", 16))
+	eventually(t, "claim", bound(c, metav1.ConditionTrue, v1alpha1.ReasonBound))
+	eventually(t, "books", func(ctx context.Context) error {
+		w, err := look(ctx)
+		return errors.Join(err, w.audit().err())
+	})
+}
+
+func TestAnotherClaimDoesNotAdoptADriveWithPartitions(t *testing.T) {
+	start(t)
+	c := readyDrive(t, "a", 16)
+	p := partition("p", 2)
+	create(t, p)
+	eventually(t, "partition", placedOn(p, "a"))
+	remove(t, device("a", "a", "a", 16))
+	eventually(t, "claim", bound(c, metav1.ConditionFalse, v1alpha1.ReasonDeviceNotFound))
+	tearOut(t, c)
+	create(t, device("a", "a", "a", 16))
+	again := claim("a", "a")
+	create(t, again)
+	eventually(t, "claim of the same name", bound(again, metav1.ConditionFalse, v1alpha1.ReasonDriveNotEmpty, namespace+"/p"))
+	remove(t, p)
+	dropFinalizers(t, p)
+	eventually(t, "claim", bound(again, metav1.ConditionTrue, v1alpha1.ReasonBound))
+}
+
+func TestObjectOfADriveThatIsGoneForGoodIsRemoved(t *testing.T) {
+	empty(t)
+	lost := func(d *v1alpha1.NVMeDevice, since time.Duration) *v1alpha1.NVMeDevice {
+		lose(d)
+		d.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-since))
+		return d
+	}
+	claimed, c := boundDrive(t, "claimed", 8)
+	alter(t, claimed, func(d *v1alpha1.NVMeDevice) { lost(d, time.Hour) })
+	holding := lost(device("holding", "n", "holding", 8), time.Hour)
+	p := partition("p", 1)
+	p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = "n", "holding"
+	p.Spec.ClaimRef = &v1alpha1.ObjectReference{Namespace: "default", Name: "former", UID: "former"}
+	create(t, p)
+	unseen := lost(device("unseen", "n", "unseen", 8), time.Hour)
+	unseen.Status.Conditions[0].Status, unseen.Status.Conditions[0].Reason = metav1.ConditionUnknown, v1alpha1.ReasonScanDegraded
+	create(t, holding, unseen, lost(device("recent", "n", "recent", 8), time.Minute))
+	old := lost(device("old", "n", "old", 8), time.Hour)
+	create(t, old)
+	manage(t, func(*app.Options) {})
+	eventually(t, "drive that is gone for good", gone(old))
+	eventually(t, "the others", all(
+		deviceIs(claimed, v1alpha1.DeviceClaimed, c), deviceIs(holding, v1alpha1.DeviceUnavailable, nil),
+		deviceIs(unseen, v1alpha1.DeviceUnavailable, nil), deviceIs(device("recent", "n", "recent", 8), v1alpha1.DeviceUnavailable, nil)))
+	quiet(t)
+	for _, d := range []*v1alpha1.NVMeDevice{claimed, holding, unseen, device("recent", "n", "recent", 8)} {
+		get(t, d)
+	}
+}
+
 func TestSecondClaimNamesTheFirstAndFollowsIt(t *testing.T) {
 	start(t)
 	d, first, second := device("d1", "storage-a", "S1", 16), claim("first", "S1"), claim("second", "S1")
@@ -186,16 +321,7 @@ func TestDeletedClaimWaitsForItsPartitionsAndListsThem(t *testing.T) {
 func TestDriveOfAClaimThatWasTornOutIsReleased(t *testing.T) {
 	start(t)
 	c := readyDrive(t, "a", 16)
-	eventually(t, "remove the finalizer by hand", func(ctx context.Context) error {
-		if err := server.client.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
-			return err
-		}
-		c.Finalizers = nil
-		if err := server.client.Update(ctx, c); err != nil {
-			return err
-		}
-		return server.client.Delete(ctx, c)
-	})
+	tearOut(t, c)
 	eventually(t, "drive", func(ctx context.Context) error {
 		d := device("a", "a", "a", 16)
 		if err := server.client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
@@ -221,6 +347,21 @@ func TestNewClaimOfTheSameNameIsAnotherOne(t *testing.T) {
 	if again.UID == former {
 		t.Error("the API server gave the same UID twice")
 	}
+}
+
+// tearOut removes a claim by hand, with the finalizer that the manager puts back.
+func tearOut(t *testing.T, c *v1alpha1.NVMeDeviceClaim) {
+	t.Helper()
+	eventually(t, "remove the finalizer by hand", func(ctx context.Context) error {
+		if err := server.client.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		c.Finalizers = nil
+		if err := server.client.Update(ctx, c); err != nil {
+			return err
+		}
+		return server.client.Delete(ctx, c)
+	})
 }
 
 func dropFinalizers(t *testing.T, object client.Object) {

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ func TestPartitionIsPlacedInOneWrite(t *testing.T) {
 	counted := start(t)
 	c := readyDrive(t, "a", 16)
 	p := partition("p", 4)
+	eventually(t, "free capacity", freeIs("a", 16))
+	before := len(counted.to(""))
 	create(t, p)
 	eventually(t, "partition", placedOn(p, "a"))
 	want := v1alpha1.ObjectReference{Namespace: "default", Name: "a", UID: c.UID}
@@ -27,6 +30,10 @@ func TestPartitionIsPlacedInOneWrite(t *testing.T) {
 	quiet(t)
 	if got := counted.to("/nvmepartitions/"); len(got) != 1 {
 		t.Errorf("writes to the partition %v, want 1", got)
+	}
+	if got := counted.to("")[before:]; len(got) != 3 || !strings.HasSuffix(got[0], "/nvmedevices/a/status") ||
+		!strings.HasSuffix(got[1], "/nvmepartitions/p") || !strings.HasSuffix(got[2], "/rdmastoragenodes/a/status") {
+		t.Errorf("writes %v, want the reservation, the placement and the free capacity of the node", got)
 	}
 	if get(t, p); len(p.Status.Conditions) != 0 {
 		t.Errorf("conditions %+v, want none: they are the agent's", p.Status.Conditions)
@@ -88,6 +95,45 @@ func TestWaitingPartitionIsPlacedWhen(t *testing.T) {
 			},
 			says: "1 insufficient space",
 		},
+		"the owner of the node is uncordoned": {
+			prevent: func(t *testing.T) {
+				create(t, &v1alpha1.StorageNode{
+					ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{v1alpha1.CordonedAnnotation: "true"}},
+					Spec:       v1alpha1.StorageNodeSpec{NetworkDomain: v1alpha1.DefaultNetworkDomain},
+				})
+			},
+			permit: func(t *testing.T) {
+				annotate(t, &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, nil)
+			},
+			says: "1 storage node cordoned",
+		},
+		"the drive can be read again": {
+			prevent: func(t *testing.T) { mediaOf(t, metav1.ConditionFalse, v1alpha1.ReasonProbeFailed) },
+			permit:  func(t *testing.T) { mediaOf(t, metav1.ConditionTrue, v1alpha1.ReasonOwnLabel) },
+			says:    "1 drive content not usable",
+		},
+		"the scan is complete again": {
+			prevent: func(t *testing.T) {
+				alter(t, storageNode("a"), func(n *v1alpha1.RDMAStorageNode) {
+					meta.SetStatusCondition(&n.Status.Conditions, condition(v1alpha1.ConditionNVMeInventoryReady, metav1.ConditionFalse, v1alpha1.ReasonScanDegraded, ""))
+				})
+			},
+			permit: func(t *testing.T) {
+				alter(t, storageNode("a"), func(n *v1alpha1.RDMAStorageNode) {
+					meta.SetStatusCondition(&n.Status.Conditions, condition(v1alpha1.ConditionNVMeInventoryReady, metav1.ConditionTrue, v1alpha1.ReasonScanComplete, ""))
+				})
+			},
+			says: "1 inventory of drives incomplete",
+		},
+		"the drive has a larger gap": {
+			prevent: func(t *testing.T) {
+				alter(t, device("a", "a", "a", 16), func(d *v1alpha1.NVMeDevice) { d.Status.LargestFreeExtent = 1 })
+			},
+			permit: func(t *testing.T) {
+				alter(t, device("a", "a", "a", 16), func(d *v1alpha1.NVMeDevice) { d.Status.LargestFreeExtent = 16 * unit })
+			},
+			says: "1 free space fragmented",
+		},
 		"the drive is uncordoned": {
 			prevent: func(t *testing.T) {
 				annotate(t, device("a", "a", "a", 16), map[string]string{v1alpha1.CordonedAnnotation: "true"})
@@ -128,6 +174,74 @@ func TestWaitingPartitionIsPlacedWhen(t *testing.T) {
 			}
 			tc.permit(t)
 			eventually(t, "partition", placedOn(p, "a"))
+		})
+	}
+}
+
+// mediaOf sets condition MediaUsable of drive a.
+func mediaOf(t *testing.T, status metav1.ConditionStatus, reason string) {
+	t.Helper()
+	alter(t, device("a", "a", "a", 16), func(d *v1alpha1.NVMeDevice) {
+		meta.SetStatusCondition(&d.Status.Conditions, condition(v1alpha1.ConditionMediaUsable, status, reason, ""))
+	})
+}
+
+func TestPlacedPartitionAndItsClaimStayWhatever(t *testing.T) {
+	cases := map[string]func(t *testing.T){
+		"the drive cannot be read": func(t *testing.T) { mediaOf(t, metav1.ConditionFalse, v1alpha1.ReasonProbeFailed) },
+		"the drive shows a foreign signature": func(t *testing.T) {
+			mediaOf(t, metav1.ConditionFalse, v1alpha1.ReasonForeignSignature)
+		},
+		"the drive is gone": func(t *testing.T) {
+			alter(t, device("a", "a", "a", 16), func(d *v1alpha1.NVMeDevice) {
+				meta.SetStatusCondition(&d.Status.Conditions, condition(v1alpha1.ConditionHardwareAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotFound, ""))
+			})
+		},
+		"the scan was degraded": func(t *testing.T) {
+			alter(t, device("a", "a", "a", 16), func(d *v1alpha1.NVMeDevice) {
+				meta.SetStatusCondition(&d.Status.Conditions, condition(v1alpha1.ConditionHardwareAvailable, metav1.ConditionUnknown, v1alpha1.ReasonScanDegraded, ""))
+			})
+		},
+		"the drive is cordoned": func(t *testing.T) {
+			annotate(t, device("a", "a", "a", 16), map[string]string{v1alpha1.CordonedAnnotation: "true"})
+		},
+		"the node is gone": func(t *testing.T) { remove(t, storageNode("a")) },
+	}
+	for name, happens := range cases {
+		t.Run(name, func(t *testing.T) {
+			counted := start(t)
+			c := readyDrive(t, "a", 16)
+			readyDrive(t, "b", 8)
+			p := partition("p", 2)
+			create(t, p)
+			eventually(t, "partition", placedOn(p, "a"))
+			happens(t)
+			q := partition("q", 1)
+			create(t, q)
+			eventually(t, "another partition", func(ctx context.Context) error {
+				if placedOn(q, "a")(ctx) == nil { // before the watch showed what happened
+					if err := server.client.Delete(ctx, q); err != nil {
+						return err
+					}
+					dropFinalizers(t, q)
+					q = partition("q", 1)
+					create(t, q)
+				}
+				return placedOn(q, "b")(ctx)
+			})
+			quiet(t)
+			if err := placedOn(p, "a")(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := counted.to("/nvmepartitions/p"); len(got) != 1 {
+				t.Errorf("writes to the placed partition %v, want its placement alone", got)
+			}
+			if err := bound(c, metav1.ConditionTrue, v1alpha1.ReasonBound, "a")(t.Context()); err != nil || !c.Status.Active {
+				t.Errorf("claim active %v: %v", c.Status.Active, err)
+			}
+			if err := deviceIs(device("a", "a", "a", 16), v1alpha1.DeviceClaimed, c)(t.Context()); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

@@ -26,6 +26,7 @@ func rights() []client.Object {
 				"nvmedeviceclaims", "nvmepartitions",
 				"nvmedevices/status", "nvmedeviceclaims/status", "nvmepartitions/status", "rdmastoragenodes/status",
 			}},
+			{APIGroups: group, Verbs: []string{"delete"}, Resources: []string{"nvmedevices"}},
 			{APIGroups: []string{"events.k8s.io"}, Verbs: []string{"create", "patch"}, Resources: []string{"events"}},
 		}},
 		&rbacv1.ClusterRoleBinding{

@@ -108,13 +108,18 @@ type writes struct {
 
 func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/storage.distort.io/") {
+		if changesOurs(request) {
 			w.mu.Lock()
 			w.all = append(w.all, request.Method+" "+request.URL.Path)
 			w.mu.Unlock()
 		}
 		return next.RoundTrip(request)
 	})
+}
+
+// changesOurs tells whether a request changes an object of ours.
+func changesOurs(request *http.Request) bool {
+	return request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/storage.distort.io/")
 }
 
 // to lists the writes whose path contains the text.
@@ -131,12 +136,18 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // manage runs a distort-manager until stop is called or the test ends.
 func manage(t *testing.T, change func(*app.Options)) (counted *writes, stop func()) {
 	t.Helper()
+	counted = &writes{}
+	return counted, manageOver(t, counted.wrap, change)
+}
+
+// manageOver is manage with a wire between the manager and the API server.
+func manageOver(t *testing.T, wire func(http.RoundTripper) http.RoundTripper, change func(*app.Options)) (stop func()) {
+	t.Helper()
 	options := app.Defaults(func(string) string { return "" })
 	options.LeaderElect, options.HealthProbeBindAddress = false, "0"
 	change(&options)
-	counted = &writes{}
 	config := rest.CopyConfig(server.config)
-	config.Wrap(counted.wrap)
+	config.Wrap(wire)
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := app.New(ctx, config, options, time.Now)
 	if err != nil {
@@ -152,7 +163,7 @@ func manage(t *testing.T, change func(*app.Options)) (counted *writes, stop func
 		}
 	})
 	t.Cleanup(stop)
-	return counted, stop
+	return stop
 }
 
 // start runs a distort-manager on an empty inventory.
@@ -232,6 +243,19 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	last := fmt.Errorf("never checked")
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", what, last)
+	}
+}
+
+// settles is eventually for many objects: it looks less often and waits longer.
+func settles(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	last := fmt.Errorf("never checked")
+	err := wait.PollUntilContextTimeout(t.Context(), 250*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	})

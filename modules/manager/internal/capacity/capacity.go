@@ -1,94 +1,75 @@
-// Package capacity publishes what placement can still give: freeCapacity of
-// NVMeDevices and RDMAStorageNodes. Placement itself never reads them.
+// Package capacity writes what the Ledger of package placement knows to the
+// objects: the reservations and the free capacity of NVMeDevices, and the free
+// capacity of RDMAStorageNodes. The write to a device is the reservation by
+// which volumes are placed; see the comment of package placement.
 package capacity
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/manager/internal/placement"
 )
 
-// Coalesce is how long a change waits for others of the same drive, so that a
-// burst of volumes costs one write.
+// Coalesce is how long a change that nobody waits for waits for others of the
+// same drive, so that a burst of them costs one write.
 const Coalesce = 500 * time.Millisecond
+
+// workers is how many objects are written at once.
+const workers = 4
 
 // Request names the NVMeDevice or the RDMAStorageNode whose space changed.
 type Request struct{ Device, Node string }
 
-// Space tells what is left. placement.Ledger implements it.
-type Space interface {
-	// Space in bytes of a device; false when it is not claimed.
-	Space(device string) (int64, bool)
+// Ledger tells what to write. placement.Ledger implements it.
+type Ledger interface {
+	// Plan for the status of a device; false when there is no such device.
+	Plan(device string) (placement.Plan, bool)
+	// Wrote takes note of a device as it is after an own write.
+	Wrote(device *v1alpha1.NVMeDevice)
+	// Unsettled lists the partitions that a device reserves for and that are not
+	// known to be placed.
+	Unsettled(device string) []v1alpha1.ObjectReference
+	// Gone records that a partition does not exist any more.
+	Gone(partition types.UID)
 	// NodeSpace in bytes of a node's claimed devices.
 	NodeSpace(node string) int64
 }
 
-// Reconciler writes freeCapacity when it differs.
+// Reconciler writes what differs.
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
-	Space  Space
-	// Changes names what may differ.
-	Changes source.TypedSource[Request]
+	// Live reads from the API server, where absence must be certain.
+	Live   client.Reader
+	Ledger Ledger
+	// Changes names what may differ, and Decided the devices that decisions wait
+	// for.
+	Changes, Decided source.TypedSource[Request]
 }
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return builder.TypedControllerManagedBy[Request](mgr).Named("capacity").
 		WatchesRawSource(r.Changes).
+		WatchesRawSource(r.Decided).
+		WithOptions(controller.TypedOptions[Request]{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// Reconcile brings one freeCapacity up to date.
+// Reconcile brings one object up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
 	if request.Device != "" {
 		return reconcile.Result{}, r.device(ctx, request.Device)
 	}
 	return reconcile.Result{}, r.node(ctx, request.Node)
-}
-
-func (r *Reconciler) device(ctx context.Context, name string) error {
-	device := &v1alpha1.NVMeDevice{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, device); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	var want *int64
-	if free, claimed := r.Space.Space(name); claimed {
-		want = &free
-	}
-	if ptr.Equal(device.Status.FreeCapacity, want) {
-		return nil
-	}
-	base := device.DeepCopy()
-	device.Status.FreeCapacity = want
-	if err := r.Client.Status().Patch(ctx, device, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write free capacity of drive %s: %w", name, err)
-	}
-	return nil
-}
-
-func (r *Reconciler) node(ctx context.Context, name string) error {
-	node := &v1alpha1.RDMAStorageNode{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	want := ptr.To(r.Space.NodeSpace(name))
-	if ptr.Equal(node.Status.FreeCapacity, want) {
-		return nil
-	}
-	base := node.DeepCopy()
-	node.Status.FreeCapacity = want
-	if err := r.Client.Status().Patch(ctx, node, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write free capacity of storage node %s: %w", name, err)
-	}
-	return nil
 }

@@ -1,12 +1,13 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -22,6 +23,8 @@ import (
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/lag"
+	"github.com/distort-io/distort/modules/manager/internal/placement"
+	"github.com/distort-io/distort/modules/manager/internal/write"
 )
 
 // serialField indexes devices and claims by their exact serial number.
@@ -30,12 +33,12 @@ const serialField = "spec.serialNumber"
 // Request is a serial number: all devices and claims that have it.
 type Request struct{ Serial string }
 
-// Holders tells which partitions are on a claim's drive. placement.Ledger
-// implements it.
-type Holders interface {
-	// CloseClaim keeps new partitions away from now on and lists those that are
-	// there by this claim.
-	CloseClaim(claim *v1alpha1.NVMeDeviceClaim) []client.ObjectKey
+// Ledger tells which partitions are on a drive. placement.Ledger implements it.
+type Ledger interface {
+	// CloseClaim keeps new partitions away from the claim's drive from now on.
+	CloseClaim(claim *v1alpha1.NVMeDeviceClaim)
+	// Holders lists the partitions on the drives with this serial number.
+	Holders(serial string) []placement.Holder
 }
 
 // Reconciler binds and releases drives.
@@ -43,10 +46,12 @@ type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
 	// Live reads from the API server, where absence must be certain.
-	Live    client.Reader
-	Holders Holders
+	Live   client.Reader
+	Ledger Ledger
 	// Released names the drives that lost a partition.
 	Released source.TypedSource[Request]
+	// Clock is time.Now outside tests.
+	Clock func() time.Time
 	// Recorder of events.
 	Recorder events.EventRecorder
 
@@ -84,8 +89,10 @@ func serialOf(object client.Object) string {
 
 // scene is everything with one serial number, as it is known in this pass.
 type scene struct {
-	devices []*v1alpha1.NVMeDevice
+	devices []*v1alpha1.NVMeDevice      // by name
 	claims  []*v1alpha1.NVMeDeviceClaim // by seniority
+	// again is when to look again although nothing changed; 0 for never.
+	again time.Duration
 }
 
 // owners names the claims by UID.
@@ -104,15 +111,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request Request) (reconcile.
 	if err != nil || r.lags(s) {
 		return reconcile.Result{}, err
 	}
-	for _, phase := range []func(context.Context, *scene) error{r.release, r.reap, r.bind, r.describe} {
+	for _, phase := range []func(context.Context, *scene) error{r.release, r.reap, r.bind, r.describe, r.retire} {
 		if err := phase(ctx, s); err != nil {
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			if write.IgnoreLost(err) == nil {
 				return reconcile.Result{}, nil
 			}
 			return reconcile.Result{}, fmt.Errorf("serial number %q: %w", request.Serial, err)
 		}
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: s.again}, nil
 }
 
 func (r *Reconciler) read(ctx context.Context, serial string) (*scene, error) {
@@ -131,6 +138,7 @@ func (r *Reconciler) read(ctx context.Context, serial string) (*scene, error) {
 	for i := range claims.Items {
 		s.claims = append(s.claims, &claims.Items[i])
 	}
+	slices.SortFunc(s.devices, func(a, b *v1alpha1.NVMeDevice) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.claims, seniority)
 	return s, nil
 }
@@ -160,7 +168,12 @@ func (r *Reconciler) bind(ctx context.Context, s *scene) error {
 		if err := r.hold(ctx, claim); err != nil {
 			return err
 		}
-		v := judge(claim, s.devices, s.owners())
+		v := judge(claim, s.devices, s.owners(), r.Ledger.Holders(claim.Spec.SerialNumber))
+		for _, device := range v.leaves {
+			if err := r.assign(ctx, device, nil); err != nil {
+				return err
+			}
+		}
 		if v.device != nil && !owns(claim, v.device) {
 			ref := &v1alpha1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 			if err := r.assign(ctx, v.device, ref); err != nil {
@@ -238,9 +251,9 @@ func (r *Reconciler) tell(ctx context.Context, claim *v1alpha1.NVMeDeviceClaim, 
 	return nil
 }
 
-// patch writes what differs from base, unless somebody else wrote meanwhile.
+// patch is write.Patch, and keeps in mind that the cache lags behind it.
 func (r *Reconciler) patch(ctx context.Context, object, base client.Object) error {
-	err := r.Client.Patch(ctx, object, locked(base))
+	err := write.Patch(ctx, r.Client, object, base)
 	if err == nil {
 		r.lag.Replaced(object, base.GetResourceVersion())
 	}
@@ -249,14 +262,9 @@ func (r *Reconciler) patch(ctx context.Context, object, base client.Object) erro
 
 // patchStatus is patch for the status.
 func (r *Reconciler) patchStatus(ctx context.Context, object, base client.Object) error {
-	err := r.Client.Status().Patch(ctx, object, locked(base))
+	err := write.Status(ctx, r.Client, object, base)
 	if err == nil {
 		r.lag.Replaced(object, base.GetResourceVersion())
 	}
 	return err
-}
-
-// locked is a patch that the API server refuses when the object is not as base.
-func locked(base client.Object) client.Patch {
-	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 }

@@ -9,27 +9,41 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/drive"
+	"github.com/distort-io/distort/modules/manager/internal/placement"
 )
 
 // verdict is what a claim gets.
 type verdict struct {
 	// device that the claim owns or is to own; nil when it gets none.
 	device *v1alpha1.NVMeDevice
+	// leaves are devices that the claim owns and is to let go first.
+	leaves []*v1alpha1.NVMeDevice
 	// reason and message of condition Bound.
 	reason, message string
 }
 
 // judge decides what a live claim gets of the devices with its serial number.
-// The names of those who own a device are looked up in owners.
-func judge(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owners map[types.UID]string) verdict {
+// The names of those who own a device are looked up in owners; holders are the
+// partitions on the devices.
+func judge(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owners map[types.UID]string, holders []placement.Holder) verdict {
+	var owned []*v1alpha1.NVMeDevice
 	for _, device := range devices {
 		if owns(claim, device) {
-			return bound(device)
+			owned = append(owned, device)
 		}
 	}
+	if len(owned) > 0 {
+		return keep(claim, owned, devices, owners, holders)
+	}
+	return choose(claim, devices, owners, holders)
+}
+
+// choose decides for a claim that owns nothing yet.
+func choose(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owners map[types.UID]string, holders []placement.Holder) verdict {
 	present := slices.DeleteFunc(slices.Clone(devices), drive.Absent)
 	switch {
 	case len(devices) == 0:
@@ -59,7 +73,85 @@ func judge(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owne
 		}
 		return v
 	}
+	var strange []client.ObjectKey
+	for _, h := range holders {
+		if h.Node != device.Spec.NodeName || h.Claim != claim.UID {
+			strange = append(strange, h.Partition)
+		}
+	}
+	if len(strange) > 0 {
+		return verdict{reason: v1alpha1.ReasonDriveNotEmpty, message: fmt.Sprintf(
+			"NVMeDevice %s holds partitions that were placed by another claim or in another node: %s", device.Name, listed(strange))}
+	}
 	return bound(device)
+}
+
+// keep decides for a claim that owns a device, or several by two managers that
+// bound at once. A drive that is not seen keeps its claim, and a drive that was
+// moved to another node takes its claim along once it is empty: partitions do
+// not move with it.
+func keep(claim *v1alpha1.NVMeDeviceClaim, owned, devices []*v1alpha1.NVMeDevice, owners map[types.UID]string, holders []placement.Holder) verdict {
+	mine := owned[0]
+	for _, device := range owned[1:] {
+		if rank(device, holders) > rank(mine, holders) {
+			mine = device
+		}
+	}
+	v := bound(mine)
+	for _, device := range owned {
+		if device != mine && vacant(device, holders) {
+			v.leaves = append(v.leaves, device)
+		}
+	}
+	elsewhere := slices.DeleteFunc(slices.Clone(devices), func(d *v1alpha1.NVMeDevice) bool {
+		return drive.Absent(d) || owns(claim, d)
+	})
+	switch {
+	case len(elsewhere) == 0:
+	case !drive.Absent(mine):
+		v.message += fmt.Sprintf("; %d drives have its serial number, in %s: nothing new is placed on them",
+			len(elsewhere)+1, nodesOf(append(elsewhere, mine)))
+	case !vacant(mine, holders):
+		v.reason = v1alpha1.ReasonDriveMoved
+		v.message += fmt.Sprintf("; the drive is in %s now, and cannot be used there while it holds partitions of node %s: %s",
+			nodesOf(elsewhere), mine.Spec.NodeName, listed(keysOf(holders)))
+	default:
+		there := choose(claim, devices, owners, nil)
+		if there.device == nil {
+			v.reason = v1alpha1.ReasonDriveMoved
+			v.message += fmt.Sprintf("; the drive is in %s now, and cannot be used there: %s", nodesOf(elsewhere), there.message)
+			return v
+		}
+		there.leaves = append(v.leaves, mine)
+		return there
+	}
+	return v
+}
+
+// rank tells which of several devices a claim keeps: one with partitions, else
+// one that is there.
+func rank(device *v1alpha1.NVMeDevice, holders []placement.Holder) int {
+	switch {
+	case !vacant(device, holders):
+		return 2
+	case !drive.Absent(device):
+		return 1
+	}
+	return 0
+}
+
+// vacant tells whether no partition is on a device, or about to be.
+func vacant(device *v1alpha1.NVMeDevice, holders []placement.Holder) bool {
+	return len(device.Status.Reservations) == 0 &&
+		!slices.ContainsFunc(holders, func(h placement.Holder) bool { return h.Node == device.Spec.NodeName })
+}
+
+func keysOf(holders []placement.Holder) []client.ObjectKey {
+	keys := make([]client.ObjectKey, 0, len(holders))
+	for _, h := range holders {
+		keys = append(keys, h.Partition)
+	}
+	return keys
 }
 
 func bound(device *v1alpha1.NVMeDevice) verdict {

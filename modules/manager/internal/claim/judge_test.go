@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/manager/internal/placement"
 )
 
 func aDevice(name, node string, changes ...func(*v1alpha1.NVMeDevice)) *v1alpha1.NVMeDevice {
@@ -37,6 +39,10 @@ func foreign(d *v1alpha1.NVMeDevice) {
 	c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonForeignSignature, "zfs_member"
 }
 
+func reserved(d *v1alpha1.NVMeDevice) {
+	d.Status.Reservations = []v1alpha1.Reservation{{ObjectReference: v1alpha1.ObjectReference{Namespace: "ns", Name: "p", UID: "p"}}}
+}
+
 func ownedBy(name string, uid types.UID) func(*v1alpha1.NVMeDevice) {
 	return func(d *v1alpha1.NVMeDevice) {
 		d.Status.ClaimRef = &v1alpha1.ObjectReference{Namespace: "default", Name: name, UID: uid}
@@ -44,9 +50,14 @@ func ownedBy(name string, uid types.UID) func(*v1alpha1.NVMeDevice) {
 }
 
 func TestJudge(t *testing.T) {
+	on := func(node string, claim types.UID) placement.Holder {
+		return placement.Holder{Partition: client.ObjectKey{Namespace: "ns", Name: "p"}, Node: node, Claim: claim}
+	}
 	cases := map[string]struct {
 		devices []*v1alpha1.NVMeDevice
+		holders []placement.Holder
 		device  string
+		leaves  []string
 		reason  string
 		says    string
 	}{
@@ -63,11 +74,45 @@ func TestJudge(t *testing.T) {
 			reason: v1alpha1.ReasonClaimedByAnother, says: "is gone but has partitions"},
 		"its own drive": {devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"))}, device: "d1", reason: v1alpha1.ReasonBound},
 		"its own drive, though another appeared with the same serial number": {
-			devices: []*v1alpha1.NVMeDevice{aDevice("d0", "b"), aDevice("d1", "a", ownedBy("c", "1"))}, device: "d1", reason: v1alpha1.ReasonBound},
+			devices: []*v1alpha1.NVMeDevice{aDevice("d0", "b"), aDevice("d1", "a", ownedBy("c", "1"))}, device: "d1", reason: v1alpha1.ReasonBound,
+			says: "2 drives have its serial number, in nodes a and b: nothing new is placed on them"},
 		"its own drive, though it is gone for now": {
 			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost)}, device: "d1", reason: v1alpha1.ReasonBound},
 		"its own drive, now with its own label or worse": {
 			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), foreign)}, device: "d1", reason: v1alpha1.ReasonBound},
+		"its own drive, empty, in another node": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost), aDevice("d2", "b")},
+			device:  "d2", leaves: []string{"d1"}, reason: v1alpha1.ReasonBound, says: "node b"},
+		"its own drive, with a partition, in another node": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost), aDevice("d2", "b")}, holders: []placement.Holder{on("a", "1")},
+			device: "d1", reason: v1alpha1.ReasonDriveMoved, says: "is in node b now, and cannot be used there while it holds partitions of node a: ns/p"},
+		"its own drive, reserved for a partition, in another node": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost, reserved), aDevice("d2", "b")},
+			device:  "d1", reason: v1alpha1.ReasonDriveMoved, says: "is in node b now"},
+		"its own drive, in another node with somebody's data": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost), aDevice("d2", "b", foreign)},
+			device:  "d1", reason: v1alpha1.ReasonDriveMoved, says: "zfs_member"},
+		"its own drive, in two other nodes": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost), aDevice("d2", "b"), aDevice("d3", "c")},
+			device:  "d1", reason: v1alpha1.ReasonDriveMoved, says: "2 drives have serial number"},
+		"two drives of its own: the one that is there": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost), aDevice("d2", "b", ownedBy("c", "1"))},
+			device:  "d2", leaves: []string{"d1"}, reason: v1alpha1.ReasonBound},
+		"two drives of its own: the one with partitions": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), lost), aDevice("d2", "b", ownedBy("c", "1"))},
+			holders: []placement.Holder{on("a", "1")}, device: "d1", leaves: []string{"d2"}, reason: v1alpha1.ReasonBound},
+		"two drives of its own, both with partitions": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a", ownedBy("c", "1"), reserved), aDevice("d2", "b", ownedBy("c", "1"), reserved)},
+			device:  "d1", reason: v1alpha1.ReasonBound},
+		"a drive with partitions of another claim": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a")}, holders: []placement.Holder{on("a", "0")},
+			reason: v1alpha1.ReasonDriveNotEmpty, says: "ns/p"},
+		"a drive with partitions of another node": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d2", "b")}, holders: []placement.Holder{on("a", "1")},
+			reason: v1alpha1.ReasonDriveNotEmpty, says: "ns/p"},
+		"a drive whose object was made anew, with its partitions": {
+			devices: []*v1alpha1.NVMeDevice{aDevice("d1", "a")}, holders: []placement.Holder{on("a", "1")},
+			device: "d1", reason: v1alpha1.ReasonBound},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +120,14 @@ func TestJudge(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "1", Generation: 3},
 				Spec:       v1alpha1.NVMeDeviceClaimSpec{SerialNumber: "S1"},
 			}
-			got := judge(c, tc.devices, map[types.UID]string{"1": "default/c", "2": "default/other"})
+			got := judge(c, tc.devices, map[types.UID]string{"1": "default/c", "2": "default/other"}, tc.holders)
+			var leaves []string
+			for _, d := range got.leaves {
+				leaves = append(leaves, d.Name)
+			}
+			if !slices.Equal(leaves, tc.leaves) {
+				t.Errorf("leaves %v, want %v", leaves, tc.leaves)
+			}
 			device := ""
 			if got.device != nil {
 				device = got.device.Name

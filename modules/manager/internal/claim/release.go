@@ -24,7 +24,7 @@ func (r *Reconciler) release(ctx context.Context, s *scene) error {
 		if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, v1alpha1.ClaimFinalizer) {
 			continue
 		}
-		if left := r.Holders.CloseClaim(claim); len(left) > 0 {
+		if left := r.close(claim); len(left) > 0 {
 			v := verdict{reason: v1alpha1.ReasonPartitionsRemain, message: remaining(left)}
 			for _, device := range s.devices {
 				if owns(claim, device) {
@@ -36,13 +36,18 @@ func (r *Reconciler) release(ctx context.Context, s *scene) error {
 			}
 			continue
 		}
+		free := true
 		for _, device := range s.devices {
-			if !owns(claim, device) {
-				continue
+			if owns(claim, device) {
+				left, err := r.free(ctx, device)
+				if err != nil {
+					return err
+				}
+				free = free && left
 			}
-			if err := r.assign(ctx, device, nil); err != nil {
-				return err
-			}
+		}
+		if !free {
+			continue
 		}
 		base := claim.DeepCopy()
 		controllerutil.RemoveFinalizer(claim, v1alpha1.ClaimFinalizer)
@@ -54,8 +59,37 @@ func (r *Reconciler) release(ctx context.Context, s *scene) error {
 	return nil
 }
 
+// close keeps new partitions away from a claim's drive and lists those that are
+// there by this claim, placed or about to be.
+func (r *Reconciler) close(claim *v1alpha1.NVMeDeviceClaim) []client.ObjectKey {
+	r.Ledger.CloseClaim(claim)
+	var left []client.ObjectKey
+	for _, holder := range r.Ledger.Holders(claim.Spec.SerialNumber) {
+		if holder.Claim == claim.UID {
+			left = append(left, holder.Partition)
+		}
+	}
+	return left
+}
+
+// free clears the owner of a device. It tells false when the device still
+// reserves space, for a partition that is gone or that this process has not seen
+// yet: the next write of its reservations brings another call. The optimistic lock
+// refuses a release when a reservation is made meanwhile.
+func (r *Reconciler) free(ctx context.Context, device *v1alpha1.NVMeDevice) (bool, error) {
+	if len(device.Status.Reservations) > 0 {
+		return false, nil
+	}
+	return true, r.assign(ctx, device, nil)
+}
+
 // remaining says which partitions a deleted claim waits for.
 func remaining(keys []client.ObjectKey) string {
+	return fmt.Sprintf("being deleted; waits for %d partitions: %s", len(keys), listed(keys))
+}
+
+// listed names partitions, the first of many.
+func listed(keys []client.ObjectKey) string {
 	names := make([]string, 0, maxNamed+1)
 	for i, key := range keys {
 		if i == maxNamed {
@@ -64,7 +98,7 @@ func remaining(keys []client.ObjectKey) string {
 		}
 		names = append(names, key.String())
 	}
-	return fmt.Sprintf("being deleted; waits for %d partitions: %s", len(keys), strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // reap clears the owner of a device when that claim is gone, which happens when
@@ -87,10 +121,10 @@ func (r *Reconciler) reap(ctx context.Context, s *scene) error {
 		}
 		gone := &v1alpha1.NVMeDeviceClaim{}
 		gone.UID, gone.Spec.SerialNumber = ref.UID, device.Spec.SerialNumber
-		if len(r.Holders.CloseClaim(gone)) > 0 {
+		if len(r.close(gone)) > 0 {
 			continue
 		}
-		if err := r.assign(ctx, device, nil); err != nil {
+		if _, err := r.free(ctx, device); err != nil {
 			return err
 		}
 	}

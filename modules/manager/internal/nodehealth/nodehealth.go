@@ -23,12 +23,15 @@ import (
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/heartbeat"
+	"github.com/distort-io/distort/modules/manager/internal/write"
 )
 
 // Reconciler sets Ready=False/HeartbeatExpired of RDMAStorageNodes.
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
+	// Live reads from the API server, where silence must be certain.
+	Live client.Reader
 	// Heartbeats of the nodes.
 	Heartbeats *heartbeat.Tracker
 	// Clock is time.Now outside tests.
@@ -60,26 +63,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	deadline, message, err := r.deadline(ctx, node)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if left := deadline.Sub(r.Clock()); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, nil
-	}
 	ready := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionReady)
-	if ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == v1alpha1.ReasonHeartbeatExpired {
-		return reconcile.Result{}, nil
+	expired := ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == v1alpha1.ReasonHeartbeatExpired
+	var message string
+	// A process that was stopped for a while finds every node silent in its cache,
+	// so the last word has the API server.
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		deadline, why, err := r.deadline(ctx, reader, node)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if left := deadline.Sub(r.Clock()); left > 0 {
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
+		if expired {
+			return reconcile.Result{}, nil
+		}
+		message = why
 	}
 	return reconcile.Result{}, r.expire(ctx, node, message)
 }
 
 // deadline is when the node counts as gone, and what to say then. A node
 // without Lease gets as long as one with a Lease, from its creation.
-func (r *Reconciler) deadline(ctx context.Context, node *v1alpha1.RDMAStorageNode) (time.Time, string, error) {
+func (r *Reconciler) deadline(ctx context.Context, reader client.Reader, node *v1alpha1.RDMAStorageNode) (time.Time, string, error) {
 	name := v1alpha1.LeaseNamePrefix + node.Name
 	lease := &coordinationv1.Lease{}
-	switch err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, lease); {
+	switch err := reader.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, lease); {
 	case apierrors.IsNotFound(err):
 		missing := fmt.Sprintf("Lease %s/%s does not exist", r.Namespace, name)
 		if deadline, seen := r.Heartbeats.Deadline(node.Name); seen {
@@ -105,10 +115,9 @@ func (r *Reconciler) expire(ctx context.Context, node *v1alpha1.RDMAStorageNode,
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHeartbeatExpired,
 		Message: message, ObservedGeneration: node.Generation,
 	})
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, node, patch); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the watch brings what there is now
+	if err := write.Status(ctx, r.Client, node, base); err != nil {
+		if write.IgnoreLost(err) == nil {
+			return nil
 		}
 		return fmt.Errorf("set storage node %s not ready: %w", node.Name, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -20,6 +22,11 @@ type Change struct {
 	Nodes []string
 	// Released are the serial numbers of drives that lost a partition.
 	Released []string
+	// Reserve are the NVMeDevices with decisions that wait to be reserved.
+	Reserve []string
+	// Decide are the partitions to look at now: their reservation is made, or has
+	// to be decided anew.
+	Decide []client.ObjectKey
 }
 
 func (c *Change) merge(other Change) {
@@ -27,10 +34,13 @@ func (c *Change) merge(other Change) {
 	c.Devices = append(c.Devices, other.Devices...)
 	c.Nodes = append(c.Nodes, other.Nodes...)
 	c.Released = append(c.Released, other.Released...)
+	c.Reserve = append(c.Reserve, other.Reserve...)
+	c.Decide = append(c.Decide, other.Decide...)
 }
 
 func (c *Change) empty() bool {
-	return !c.Room && !c.Reasons && len(c.Devices) == 0 && len(c.Nodes) == 0 && len(c.Released) == 0
+	return !c.Room && !c.Reasons && len(c.Devices) == 0 && len(c.Nodes) == 0 && len(c.Released) == 0 &&
+		len(c.Reserve) == 0 && len(c.Decide) == 0
 }
 
 // difference tells what matters between two states of a node.
@@ -49,7 +59,7 @@ func difference(before, after *Node) Change {
 		if old == nil || old.Free != drive.Free || old.Claim != drive.Claim {
 			change.Devices = append(change.Devices, drive.Device)
 		}
-		change.Reasons = change.Reasons || old == nil || old.Refusal != drive.Refusal || old.Free != drive.Free || !slices.Equal(old.Holders, drive.Holders)
+		change.Reasons = change.Reasons || old == nil || old.Refusal != drive.Refusal || old.Free != drive.Free || old.Contiguous != drive.Contiguous || !slices.Equal(old.Holders, drive.Holders)
 		usable := after.Refusal == "" && drive.Refusal == ""
 		change.Room = change.Room || usable && (nodeChanged || old == nil || drive.roomierThan(old))
 	}
@@ -64,7 +74,7 @@ func difference(before, after *Node) Change {
 // roomierThan tells whether the drive may hold something that it refused before.
 func (d *Drive) roomierThan(old *Drive) bool {
 	left := func(b v1alpha1.TargetBackend) bool { return !slices.Contains(d.Holders, b) }
-	return old.Refusal != "" || d.Free > old.Free || slices.ContainsFunc(old.Holders, left)
+	return old.Refusal != "" || d.Free > old.Free || d.Contiguous > old.Contiguous || old.Full && !d.Full || slices.ContainsFunc(old.Holders, left)
 }
 
 // Subscribe calls f, which must not block, after each change until the returned

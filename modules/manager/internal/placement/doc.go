@@ -2,22 +2,34 @@
 //
 // The engine is pure: from a request and a snapshot of the inventory Decide makes
 // a decision, and Explain the reason of every rejection. The Ledger keeps that
-// snapshot by watch events, with the reservations of placed volumes and of
-// those that this process has just placed. The Reconciler asks for a decision
-// and writes it in one patch.
+// snapshot by watch events. The Reconciler asks it what to do with a partition and
+// writes the placement in one patch.
 //
 // # Never more than there is
 //
-// A decision and its reservation are one step under the Ledger's lock, so any
-// number of workers in one process cannot give the same space away twice. A new
-// leader reads every partition once from the API server before its first
-// decision, because its watch may lag behind what its predecessor wrote.
+// A decision is only a wish until it is reserved: NVMeDevice.status.reservations
+// lists every partition that has space on the drive. The list is changed under the
+// resourceVersion that the plan was made from (Ledger.Plan, written by package
+// capacity together with freeCapacity), and a partition is placed only after its
+// reservation was written. So
 //
-// Two managers that are active at once, with leader election off or a leader
-// that woke up after it lost its Lease, need more: the reservation must be one
-// compare-and-swap. Ledger.Place is the only place where one is made. There a
-// write of NVMeDevice.status.freeCapacity under the resourceVersion that the
-// decision was made with would go before the partition's patch, and a conflict
-// would decide anew; until then nothing but leader election keeps managers
-// apart.
+//   - every placed partition is in the list, and whoever adds one has seen all
+//     others: two managers that are active at once cannot give the same space
+//     away, however far their watches lag behind and however long one of them was
+//     stopped between two steps;
+//   - the decisions that gather while a drive is being written share the next
+//     write;
+//   - a manager that dies between reservation and placement leaves a promise. The
+//     next one keeps it: Ledger.Place returns what is reserved before it decides
+//     anything.
+//
+// A reservation is dropped when its partition is placed elsewhere (two managers
+// decided at once, and one patch of the partition won) or is gone. Both are final,
+// so managers cannot disagree about them. That a partition is gone is known from
+// its watch, or by a read from the API server of one that no watch ever showed. A
+// reservation of a partition that exists is never dropped, because another
+// manager may be about to act on it.
+//
+// A new leader reads every partition once from the API server before its first
+// decision, for those that a version without reservations placed.
 package placement

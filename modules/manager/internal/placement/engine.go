@@ -21,6 +21,13 @@ type Drive struct {
 	Holders []v1alpha1.TargetBackend
 	// Free is the space left in bytes.
 	Free int64
+	// Contiguous is how much of it in bytes is certain to be in one piece, once
+	// everything that is placed but not carved yet has taken its part.
+	Contiguous int64
+	// Near are the transports that have a portal on the NUMA node of the drive.
+	Near []v1alpha1.Transport
+	// Full is true when the drive holds as many partitions as it can.
+	Full bool
 }
 
 // Node is a storage node with its drives.
@@ -70,6 +77,7 @@ type Rejection struct {
 type rank struct {
 	preference   int // index in the preferred domains, the lower the better
 	free         int64
+	near         bool // a portal of the transport is on the drive's NUMA node
 	node, device string
 }
 
@@ -79,6 +87,8 @@ func (r rank) betterThan(other rank) bool {
 		return r.preference < other.preference
 	case r.free != other.free:
 		return r.free > other.free
+	case r.near != other.near:
+		return r.near
 	case r.device != other.device:
 		return r.device < other.device
 	default:
@@ -87,8 +97,10 @@ func (r rank) betterThan(other rank) bool {
 }
 
 // Decide chooses the drive for a request: of those that can hold it the one in
-// the most preferred domain, then the one with most space left after it, then
-// the first by name. The same snapshot always gives the same decision; nil means
+// the most preferred domain, then the one with most space left after it, then one
+// whose NUMA node has a portal of the transport, then the first by name. Space
+// goes before the NUMA node, so that the drives of a node fill evenly; as long as
+// they do, the near ones come first in every round. The same snapshot always gives the same decision; nil means
 // that no drive can hold the volume, and Explain says why.
 func Decide(now time.Time, request Request, nodes []*Node) *Placement {
 	var best rank
@@ -108,7 +120,8 @@ func Decide(now time.Time, request Request, nodes []*Node) *Placement {
 			if drive.refuses(node.Name, refused, request) != "" {
 				continue
 			}
-			candidate := rank{preference, drive.Free - request.Size, node.Name, drive.Device}
+			near := slices.Contains(drive.Near, request.Transport)
+			candidate := rank{preference, drive.Free - request.Size, near, node.Name, drive.Device}
 			if chosen == nil || candidate.betterThan(best) {
 				best, home, chosen = candidate, node, drive
 			}
@@ -165,8 +178,12 @@ func (d *Drive) refuses(node string, nodeRefusal Reason, request Request) Reason
 		return NotTheSource
 	case slices.ContainsFunc(d.Holders, func(b v1alpha1.TargetBackend) bool { return b != request.Backend }):
 		return BackendElsewhere
+	case d.Full:
+		return TooManyPartitions
 	case d.Free < request.Size:
 		return NoSpace
+	case d.Contiguous < request.Size:
+		return Fragmented
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ const unit = int64(4) << 20
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func aDrive(name string, free int64) Drive {
-	return Drive{Device: name, Serial: "serial-" + name, Free: free, Claim: v1alpha1.ObjectReference{Namespace: "default", Name: "claim-" + name, UID: "uid"}}
+	return Drive{Device: name, Serial: "serial-" + name, Free: free, Contiguous: math.MaxInt64, Claim: v1alpha1.ObjectReference{Namespace: "default", Name: "claim-" + name, UID: "uid"}}
 }
 
 func node(name string, drives ...Drive) *Node {
@@ -50,6 +51,31 @@ func TestDecide(t *testing.T) {
 		},
 		"equal space: the first name wins, in whatever order they come": {
 			request: request, nodes: []*Node{node("b", aDrive("b1", 4*unit)), node("a", aDrive("a2", 4*unit), aDrive("a1", 4*unit))}, device: "a1",
+		},
+		"equal space: a portal on the NUMA node of the drive wins": {
+			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 4*unit), aDrive("a2", 4*unit), aDrive("a3", 4*unit)), func(n *Node) {
+				n.Drives[0].Near = []v1alpha1.Transport{v1alpha1.TransportRDMA}
+				n.Drives[1].Near = []v1alpha1.Transport{v1alpha1.TransportRDMA, v1alpha1.TransportTCP}
+			})}, device: "a2",
+		},
+		"space wins over the NUMA node": {
+			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 4*unit), aDrive("a2", 5*unit)), func(n *Node) {
+				n.Drives[0].Near = []v1alpha1.Transport{v1alpha1.TransportTCP}
+			})}, device: "a2",
+		},
+		"space that may be in pieces": {
+			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 4*unit), aDrive("a2", 4*unit)), func(n *Node) {
+				n.Drives[0].Contiguous = unit
+				n.Drives[1].Contiguous = 2 * unit
+			})}, device: "a2", rejected: map[string]Reason{"a1": Fragmented},
+		},
+		"too little space is said before its pieces": {
+			request: request, nodes: []*Node{altered(node("a", aDrive("a1", unit)), func(n *Node) { n.Drives[0].Contiguous = unit })},
+			rejected: map[string]Reason{"a1": NoSpace},
+		},
+		"a drive that can take no more partitions": {
+			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 4*unit)), func(n *Node) { n.Drives[0].Full = true })},
+			rejected: map[string]Reason{"a1": TooManyPartitions},
 		},
 		"a preferred domain wins over space": {
 			request: over(func(r *Request) { r.Topology.Preferred = []v1alpha1.DomainName{"rack-2", "rack-1"} }),

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/heartbeat"
@@ -65,6 +68,13 @@ func aPartition(name string, size int64) *v1alpha1.NVMePartition {
 	}
 }
 
+func aReservation(partition string, size int64) v1alpha1.Reservation {
+	return v1alpha1.Reservation{
+		ObjectReference: v1alpha1.ObjectReference{Namespace: "distort-system", Name: partition, UID: types.UID(partition)},
+		Size:            size, TargetBackend: v1alpha1.BackendKernel,
+	}
+}
+
 func placed(p *v1alpha1.NVMePartition, placement *Placement, version string) *v1alpha1.NVMePartition {
 	p = p.DeepCopy()
 	p.ResourceVersion = version
@@ -88,12 +98,86 @@ func newLedger(clock func() time.Time, sizes ...int64) *Ledger {
 
 func fixed() time.Time { return now }
 
-// mustPlace places a partition and fails the test when there is no room.
-func mustPlace(t *testing.T, l *Ledger, p *v1alpha1.NVMePartition) *Placement {
+// reserve writes the plan of a device, as package capacity does.
+func reserve(t *testing.T, l *Ledger, device string) *v1alpha1.NVMeDevice {
+	t.Helper()
+	plan, known := l.Plan(device)
+	if !known {
+		t.Fatalf("no plan for device %s", device)
+	}
+	d := planned(plan)
+	l.Wrote(d)
+	return d
+}
+
+// planned is the device as it is after the plan was written.
+func planned(plan Plan) *v1alpha1.NVMeDevice {
+	d := plan.Device.DeepCopy()
+	d.Status.Reservations, d.Status.FreeCapacity = plan.Reservations, plan.Free
+	return d
+}
+
+// decidedDevice is the device that a partition was decided for.
+func decidedDevice(l *Ledger, p *v1alpha1.NVMePartition) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.decided[p.UID]; d != nil {
+		return d.device
+	}
+	return ""
+}
+
+// mustDecide asks for a partition's place and fails the test when there is none.
+func mustDecide(t *testing.T, l *Ledger, p *v1alpha1.NVMePartition) (device string) {
 	t.Helper()
 	attempt := l.Place(p)
+	if device = decidedDevice(l, p); device == "" {
+		t.Fatalf("nothing is decided for partition %s: %+v", p.Name, attempt)
+	}
+	return device
+}
+
+// mustPlace places a partition with all steps and fails the test when there is
+// no room.
+func mustPlace(t *testing.T, l *Ledger, p *v1alpha1.NVMePartition) *Placement {
+	t.Helper()
+	reserve(t, l, mustDecide(t, l, p))
+	attempt := l.Place(p)
 	if attempt.Placement == nil {
-		t.Fatalf("partition %s is not placed: settled %v, refusal %q", p.Name, attempt.Settled, attempt.Refusal)
+		t.Fatalf("partition %s is not placed after its reservation: refusal %q", p.Name, attempt.Refusal)
 	}
 	return attempt.Placement
+}
+
+// free is what is left of a device in bytes, or -1 when it is not claimed.
+func free(t *testing.T, l *Ledger, device string) int64 {
+	t.Helper()
+	plan, known := l.Plan(device)
+	switch {
+	case !known:
+		t.Fatalf("no plan for device %s", device)
+	case plan.Free == nil:
+		return -1
+	}
+	return *plan.Free
+}
+
+// synced is the registration of a watch that has caught up.
+type synced struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+func (synced) HasSynced() bool { return true }
+
+// listing answers a list of partitions, and lets something happen before that.
+type listing struct {
+	client.Reader
+	items  []v1alpha1.NVMePartition
+	during func()
+}
+
+func (r listing) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	r.during()
+	list.(*v1alpha1.NVMePartitionList).Items = r.items
+	return nil
 }

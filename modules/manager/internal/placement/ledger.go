@@ -10,7 +10,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/distort-io/distort/modules/api/capacity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/drive"
 	"github.com/distort-io/distort/modules/manager/internal/heartbeat"
@@ -19,7 +18,7 @@ import (
 // Ledger is the inventory and what is reserved of it, in memory and kept by
 // watch events. Free space is a drive's allocatable size minus the rounded
 // sizes of all partitions assigned to it, in every namespace, terminating ones
-// included.
+// included; one that was asked to grow takes its new size from then on.
 type Ledger struct {
 	clock         func() time.Time
 	beats         *heartbeat.Tracker
@@ -30,6 +29,7 @@ type Ledger struct {
 	caughtUp bool
 
 	mu            sync.Mutex
+	departed      map[types.UID]struct{} // partitions that went while the Ledger catches up; else nil
 	registrations []toolscache.ResourceEventHandlerRegistration
 	devices       map[string]*v1alpha1.NVMeDevice
 	byNode        index
@@ -38,8 +38,14 @@ type Ledger struct {
 	closed        map[types.UID]bool
 	nodes         map[string]*v1alpha1.RDMAStorageNode
 	owners        map[string]*v1alpha1.StorageNode
-	held          map[types.UID]*reservation
-	byDrive       map[DriveID]map[types.UID]*reservation
+	placed        map[types.UID]*location
+	byDrive       map[DriveID]map[types.UID]*location
+	placedIn      index                  // nodes by the serial number of drives with partitions
+	reservedOn    index                  // devices by the UID of a partition that they reserve for
+	gone          map[types.UID]struct{} // partitions that some device still reserves for
+	decided       map[types.UID]*decision
+	decidedFor    map[string]map[types.UID]*decision // by device
+	sent          map[types.UID]string               // resourceVersions that placements replaced
 	waiting       map[types.UID]client.ObjectKey
 	snapshot      []*Node // by name
 	subscribers   map[int]func(Change)
@@ -65,35 +71,14 @@ func NewLedger(o LedgerOptions) *Ledger {
 		devices: map[string]*v1alpha1.NVMeDevice{}, byNode: index{}, bySerial: index{},
 		claims: map[types.UID]*v1alpha1.NVMeDeviceClaim{}, closed: map[types.UID]bool{},
 		nodes: map[string]*v1alpha1.RDMAStorageNode{}, owners: map[string]*v1alpha1.StorageNode{},
-		held: map[types.UID]*reservation{}, byDrive: map[DriveID]map[types.UID]*reservation{},
-		waiting: map[types.UID]client.ObjectKey{}, subscribers: map[int]func(Change){},
+		placed: map[types.UID]*location{}, byDrive: map[DriveID]map[types.UID]*location{}, placedIn: index{},
+		reservedOn: index{}, gone: map[types.UID]struct{}{},
+		decided: map[types.UID]*decision{}, decidedFor: map[string]map[types.UID]*decision{},
+		sent: map[types.UID]string{}, waiting: map[types.UID]client.ObjectKey{}, subscribers: map[int]func(Change){},
 	}
 }
 
-// reservation is the space of one partition on one drive.
-type reservation struct {
-	key     client.ObjectKey
-	drive   DriveID
-	claim   types.UID
-	backend v1alpha1.TargetBackend
-	size    int64
-	// assumed is what this process decided and its watch has not shown yet; nil
-	// for a placement that was read.
-	assumed *assumption
-}
-
-// assumption is a decision on its way to the API server.
-type assumption struct {
-	placement Placement
-	// version is the resourceVersion of the partition that the patch goes by:
-	// whatever the watch shows under another one without a placement proves that
-	// the patch did not land.
-	version string
-	// sent is true once the API server took the patch.
-	sent bool
-}
-
-// index is a set of device names by some key.
+// index is a set of names by some key.
 type index map[string]map[string]struct{}
 
 func (i index) add(key, name string) {
@@ -119,71 +104,22 @@ func (i index) names(key string) []string {
 	return names
 }
 
-// reserve records a reservation in place of the partition's former one.
-func (l *Ledger) reserve(uid types.UID, r *reservation) {
-	l.release(uid)
-	l.held[uid] = r
-	if l.byDrive[r.drive] == nil {
-		l.byDrive[r.drive] = map[types.UID]*reservation{}
+// describe makes the Drive of a device. The node is nil when it is not known.
+func (l *Ledger) describe(device *v1alpha1.NVMeDevice, node *v1alpha1.RDMAStorageNode) Drive {
+	t := l.tally(device)
+	d := Drive{
+		Device: device.Name, Serial: device.Spec.SerialNumber, Holders: t.holders, Near: nearTo(device, node),
+		Free: max(0, device.Spec.TotalCapacity-t.used), Contiguous: math.MaxInt64, Full: t.partitions >= v1alpha1.MaxReservations,
 	}
-	l.byDrive[r.drive][uid] = r
-}
-
-// release drops a partition's reservation and returns it.
-func (l *Ledger) release(uid types.UID) *reservation {
-	r := l.held[uid]
-	if r == nil {
-		return nil
+	if largest := device.Status.LargestFreeExtent; largest > 0 {
+		d.Contiguous = max(0, largest-t.uncarved)
 	}
-	delete(l.held, uid)
-	delete(l.byDrive[r.drive], uid)
-	if len(l.byDrive[r.drive]) == 0 {
-		delete(l.byDrive, r.drive)
-	}
-	return r
-}
-
-// rounded is the size in bytes that a partition takes. One that cannot be
-// rounded takes everything, so that a mistake never looks like free space.
-func rounded(bytes int64) int64 {
-	size, err := capacity.RoundUp(bytes)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return size
-}
-
-// freeOf is the space in bytes left on a device.
-func (l *Ledger) freeOf(device *v1alpha1.NVMeDevice) int64 {
-	free := device.Spec.TotalCapacity
-	for _, r := range l.byDrive[DriveID{device.Spec.NodeName, device.Spec.SerialNumber}] {
-		if r.size >= free {
-			return 0
-		}
-		free -= r.size
-	}
-	return free
-}
-
-// describe makes the Drive of a device.
-func (l *Ledger) describe(device *v1alpha1.NVMeDevice) Drive {
-	d := Drive{Device: device.Name, Serial: device.Spec.SerialNumber, Free: l.freeOf(device)}
 	var claim *v1alpha1.NVMeDeviceClaim
 	closed := false
 	if ref := device.Status.ClaimRef; ref != nil {
 		d.Claim, claim, closed = *ref, l.claims[ref.UID], l.closed[ref.UID]
 	}
 	d.Refusal = driveRefusal(device, claim, closed, l.duplicate(device.Spec.SerialNumber))
-	for _, r := range l.byDrive[DriveID{device.Spec.NodeName, device.Spec.SerialNumber}] {
-		if !slices.Contains(d.Holders, r.backend) {
-			d.Holders = append(d.Holders, r.backend)
-		}
-	}
-	active := v1alpha1.TargetBackend(device.Status.ActiveBackend)
-	if active != "" && device.Status.ActiveBackend != v1alpha1.ActiveBackendNone && !slices.Contains(d.Holders, active) {
-		d.Holders = append(d.Holders, active)
-	}
-	slices.Sort(d.Holders)
 	return d
 }
 
@@ -230,7 +166,7 @@ func (l *Ledger) rebuild(name string) Change {
 	}
 	node.AliveUntil, _ = l.beats.Deadline(name)
 	for _, device := range l.byNode.names(name) {
-		node.Drives = append(node.Drives, l.describe(l.devices[device]))
+		node.Drives = append(node.Drives, l.describe(l.devices[device], object))
 	}
 	if !known {
 		l.snapshot = slices.Insert(l.snapshot, at, node)

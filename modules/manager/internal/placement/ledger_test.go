@@ -2,15 +2,15 @@ package placement
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -73,6 +73,13 @@ func TestLedgerRefuses(t *testing.T) {
 		"a cordoned drive": {device(func(d *v1alpha1.NVMeDevice) {
 			d.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "yes"}
 		}), DriveCordoned},
+		"a drive with as many partitions as it can hold": {device(func(d *v1alpha1.NVMeDevice) {
+			d.Spec.TotalCapacity = 99999 * unit
+			for i := range v1alpha1.MaxReservations {
+				d.Status.Reservations = append(d.Status.Reservations, aReservation(fmt.Sprintf("r%d", i), unit))
+			}
+		}), TooManyPartitions},
+		"a drive without a gap that is large enough": {device(func(d *v1alpha1.NVMeDevice) { d.Status.LargestFreeExtent = unit / 2 }), Fragmented},
 		"a drive locked by another backend": {device(func(d *v1alpha1.NVMeDevice) {
 			d.Status.ActiveBackend = v1alpha1.ActiveBackendSPDK
 		}), BackendElsewhere},
@@ -94,8 +101,8 @@ func TestLedgerRefuses(t *testing.T) {
 			l := newLedger(fixed, 9*unit)
 			tc.alter(l)
 			attempt := l.Place(aPartition("p", unit))
-			if attempt.Placement != nil || !strings.Contains(attempt.Refusal, "1 "+string(tc.want)) {
-				t.Errorf("placement %v, refusal %q, want one %q", attempt.Placement, attempt.Refusal, tc.want)
+			if decidedDevice(l, aPartition("p", unit)) != "" || !strings.Contains(attempt.Refusal, "1 "+string(tc.want)) {
+				t.Errorf("got %+v, want a refusal with one %q", attempt, tc.want)
 			}
 		})
 	}
@@ -173,56 +180,6 @@ func TestSilentNodeIsNotChosenUntilItIsHeardAgain(t *testing.T) {
 	mustPlace(t, l, aPartition("p", unit))
 }
 
-func TestAssumptionLastsUntilTheWatchShowsThePlacement(t *testing.T) {
-	l := newLedger(fixed, 2*unit)
-	p := aPartition("p", 2*unit)
-	placement := mustPlace(t, l, p)
-
-	if again := l.Place(p); again.Placement == nil || *again.Placement != *placement {
-		t.Fatalf("before an answer the same placement must be sent again, got %+v", again)
-	}
-	l.Sent(p.UID)
-	if again := l.Place(p); !again.Settled {
-		t.Fatalf("after the answer nothing is left to do, got %+v", again)
-	}
-	l.partitionSeen(p) // the watch lags
-	if other := l.Place(aPartition("q", unit)); other.Placement != nil {
-		t.Fatal("the space of an assumed placement was given away")
-	}
-	l.partitionSeen(placed(p, placement, "2"))
-	l.partitionSeen(p) // and is out of order
-	if other := l.Place(aPartition("q", unit)); other.Placement != nil {
-		t.Fatal("the space of a placed partition was given away")
-	}
-	l.partitionGone(placed(p, placement, "2"))
-	mustPlace(t, l, aPartition("q", unit))
-}
-
-func TestLaterStateWithoutPlacementProvesThatItDidNotLand(t *testing.T) {
-	l := newLedger(fixed, 2*unit)
-	p := aPartition("p", 2*unit)
-	mustPlace(t, l, p)
-	l.deviceSeen(aDevice("d2", "n2", 4*unit))
-	l.claimSeen(aClaim("d2", "n2"))
-	l.nodeSeen(aNode("n2"))
-	l.leaseSeen(aLease("n2", now))
-	later := p.DeepCopy()
-	later.ResourceVersion = "2"
-	if got := mustPlace(t, l, later).Device; got != "d2" {
-		t.Errorf("decided for %s, want the roomier d2, decided anew", got)
-	}
-	if free, _ := l.Space("d1"); free != 2*unit {
-		t.Errorf("%d bytes of d1 free, want all %d after the first decision fell", free, 2*unit)
-	}
-}
-
-func TestWithdrawnPlacementIsFree(t *testing.T) {
-	l := newLedger(fixed, 2*unit)
-	mustPlace(t, l, aPartition("p", 2*unit))
-	l.Withdraw("p")
-	mustPlace(t, l, aPartition("q", 2*unit))
-}
-
 func TestSpaceCountsEveryAssignedPartition(t *testing.T) {
 	l := newLedger(fixed, 16*unit)
 	ref := v1alpha1.ObjectReference{Namespace: "default", Name: "claim-d1", UID: "claim-d1"}
@@ -252,8 +209,8 @@ func TestSpaceCountsEveryAssignedPartition(t *testing.T) {
 	}
 	for _, step := range steps {
 		step.do()
-		if free, claimed := l.Space("d1"); free != step.want || !claimed {
-			t.Errorf("%s: %d units free (claimed %v), want %d", step.name, free/unit, claimed, step.want/unit)
+		if free := free(t, l, "d1"); free != step.want {
+			t.Errorf("%s: %d units free, want %d", step.name, free/unit, step.want/unit)
 		}
 		if free := l.NodeSpace("n1"); free != step.want {
 			t.Errorf("%s: %d units free on the node, want %d", step.name, free/unit, step.want/unit)
@@ -266,29 +223,39 @@ func TestUnclaimedDriveGivesNothing(t *testing.T) {
 	d := aDevice("d2", "n1", 4*unit)
 	d.Status.ClaimRef = nil
 	l.deviceSeen(d)
-	if _, claimed := l.Space("d2"); claimed {
-		t.Error("an unclaimed drive has free space")
+	if got := free(t, l, "d2"); got != -1 {
+		t.Errorf("an unclaimed drive has %d bytes of free space", got)
 	}
 	if got := l.NodeSpace("n1"); got != 4*unit {
 		t.Errorf("node has %d units free, want those of the claimed drive alone", got/unit)
 	}
 }
 
-func TestClosedClaimListsThoseWrittenAndThoseAboutToBe(t *testing.T) {
+func TestHoldersAreThosePlacedReservedAndDecided(t *testing.T) {
 	l := newLedger(fixed, 9*unit)
-	p, q := aPartition("p", unit), aPartition("q", unit)
+	p, q, r := aPartition("p", unit), aPartition("q", unit), aPartition("r", unit)
 	l.partitionSeen(placed(p, mustPlace(t, l, p), "2"))
 	mustPlace(t, l, q)
-	left := l.CloseClaim(aClaim("d1", "n1"))
-	if len(left) != 2 || left[0].Name != "p" || left[1].Name != "q" {
-		t.Errorf("left %v, want p and q", left)
+	mustDecide(t, l, r)
+	l.CloseClaim(aClaim("d1", "n1"))
+	elsewhere := &Placement{DriveID{"n7", "serial-d1"}, "d7", v1alpha1.ObjectReference{UID: "other"}}
+	l.partitionSeen(placed(aPartition("z", unit), elsewhere, "2"))
+	key := func(name string) client.ObjectKey {
+		return client.ObjectKey{Namespace: "distort-system", Name: name}
+	}
+	want := []Holder{
+		{key("p"), "n1", "claim-d1"}, {key("q"), "n1", "claim-d1"}, {key("r"), "n1", "claim-d1"}, {key("z"), "n7", "other"},
+	}
+	if diff := cmp.Diff(want, l.Holders("serial-d1")); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	var released []string
 	l.Subscribe(func(c Change) { released = append(released, c.Released...) })
-	l.partitionGone(p)
-	l.partitionGone(q)
-	if len(released) != 2 || len(l.CloseClaim(aClaim("d1", "n1"))) != 0 {
-		t.Errorf("released %v, want the drive's serial number twice and nothing left", released)
+	for _, gone := range []*v1alpha1.NVMePartition{p, q, r} {
+		l.partitionGone(gone)
+	}
+	if diff := cmp.Diff(want[3:], l.Holders("serial-d1")); diff != "" || len(released) != 1 {
+		t.Errorf("released %v, want the serial number of the one that was placed; holders (-want +got):\n%s", released, diff)
 	}
 }
 
@@ -321,8 +288,8 @@ func TestWaitingIsWokenByRoomAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(fixed, 4*unit)
 			l.partitionSeen(placed(aPartition("full", 4*unit), placement, "2"))
-			if attempt := l.Place(aPartition("p", unit)); attempt.Placement != nil {
-				t.Fatal("placed on a full drive")
+			if attempt := l.Place(aPartition("p", unit)); attempt.Refusal == "" {
+				t.Fatal("a full drive was chosen")
 			}
 			if waiting := l.Waiting(); len(waiting) != 1 || waiting[0].Name != "p" {
 				t.Fatalf("waiting %v, want p", waiting)
@@ -360,12 +327,13 @@ func TestSources(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(fixed, 9*unit, 8*unit)
-			mustPlace(t, l, aPartition("s", 4*unit))
+			s := aPartition("s", 4*unit)
+			l.partitionSeen(placed(s, mustPlace(t, l, s), "2"))
 			p := aPartition("p", unit)
 			p.Spec.Source = tc.source
 			attempt := l.Place(p)
-			if tc.device != "" && (attempt.Placement == nil || attempt.Placement.Device != tc.device) {
-				t.Errorf("got %+v, want drive %s", attempt, tc.device)
+			if got := decidedDevice(l, p); got != tc.device {
+				t.Errorf("drive %q, want %q; %+v", got, tc.device, attempt)
 			}
 			if tc.refusal != "" && !strings.HasPrefix(attempt.Refusal, tc.refusal) {
 				t.Errorf("refusal %q, want %q", attempt.Refusal, tc.refusal)
@@ -374,76 +342,32 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestLedgerNeverOvercommits lets many callers place, lose answers, and see
-// their writes late and out of order, and looks at the drives after each step.
-func TestLedgerNeverOvercommits(t *testing.T) {
-	const callers, each = 8, 60
-	l := newLedger(fixed, 40*unit, 64*unit, 8*unit)
-	var truth sync.Mutex // what the API server holds
-	stored := map[string]*v1alpha1.NVMePartition{}
-
-	check := func() {
-		used := map[string]int64{}
-		for _, p := range stored {
-			used[p.Spec.NodeName] += p.Spec.Size
-		}
-		for node, total := range map[string]int64{"n1": 40 * unit, "n2": 64 * unit, "n3": 8 * unit} {
-			if used[node] > total {
-				t.Errorf("node %s holds %d units of %d", node, used[node]/unit, total/unit)
-			}
-		}
+func TestNearAreTheTransportsOnTheNUMANodeOfTheDrive(t *testing.T) {
+	portal := func(transport v1alpha1.Transport, numa *int32) v1alpha1.NodePortal {
+		return v1alpha1.NodePortal{Portal: v1alpha1.Portal{Transport: transport}, NUMANode: numa}
 	}
-	var wait sync.WaitGroup
-	for caller := range callers {
-		wait.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(caller), 7))
-			var unseen []func()
-			for i := range each {
-				p := aPartition(fmt.Sprintf("p%d-%d", caller, i), (1+random.Int64N(5))*unit)
-				attempt := l.Place(p)
-				if attempt.Placement == nil {
-					continue
-				}
-				landed := placed(p, attempt.Placement, "2")
-				truth.Lock()
-				stored[p.Name] = landed
-				check()
-				truth.Unlock()
-				if random.IntN(3) > 0 { // else the answer is lost
-					l.Sent(p.UID)
-				}
-				unseen = append(unseen, func() { l.partitionSeen(landed); l.partitionSeen(p) })
-				if random.IntN(4) == 0 { // the volume is deleted again
-					unseen = append(unseen, func() {
-						truth.Lock()
-						delete(stored, p.Name)
-						truth.Unlock()
-						l.partitionGone(landed)
-					})
-				}
-				for len(unseen) > random.IntN(6) { // the watch catches up at times
-					unseen[0]()
-					unseen = unseen[1:]
-				}
-			}
-			for _, event := range unseen {
-				event()
+	node := aNode("n1")
+	node.Spec.Portals = []v1alpha1.NodePortal{
+		portal(v1alpha1.TransportRDMA, ptr.To[int32](1)), portal(v1alpha1.TransportRDMA, ptr.To[int32](1)),
+		portal(v1alpha1.TransportTCP, ptr.To[int32](0)), portal(v1alpha1.TransportTCP, nil),
+	}
+	for name, tc := range map[string]struct {
+		numa *int32
+		node *v1alpha1.RDMAStorageNode
+		want []v1alpha1.Transport
+	}{
+		"node 0":       {ptr.To[int32](0), node, []v1alpha1.Transport{v1alpha1.TransportTCP}},
+		"node 1":       {ptr.To[int32](1), node, []v1alpha1.Transport{v1alpha1.TransportRDMA}},
+		"node 2":       {ptr.To[int32](2), node, nil},
+		"unknown":      {nil, node, nil},
+		"unknown host": {ptr.To[int32](0), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := aDevice("d1", "n1", unit)
+			d.Spec.NUMANode = tc.numa
+			if diff := cmp.Diff(tc.want, nearTo(d, tc.node)); diff != "" {
+				t.Errorf("transports (-want +got):\n%s", diff)
 			}
 		})
-	}
-	wait.Wait()
-	for i, total := range []int64{40 * unit, 64 * unit, 8 * unit} {
-		var used int64
-		for _, p := range stored {
-			if p.Spec.NodeName == fmt.Sprintf("n%d", i+1) {
-				used += p.Spec.Size
-			}
-		}
-		if free, _ := l.Space(fmt.Sprintf("d%d", i+1)); free != total-used {
-			t.Errorf("ledger says %d units of d%d are free, the partitions say %d", free/unit, i+1, (total-used)/unit)
-		}
-	}
-	if len(stored) == 0 {
-		t.Error("nothing was placed")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,40 +79,48 @@ func (l *Ledger) WaitReady(ctx context.Context) error {
 	if l.caughtUp {
 		return nil
 	}
+	l.mu.Lock()
+	l.departed = map[types.UID]struct{}{}
+	l.mu.Unlock()
 	var partitions v1alpha1.NVMePartitionList
 	if err := l.live.List(ctx, &partitions); err != nil {
 		return fmt.Errorf("list partitions that a former leader may have placed: %w", err)
 	}
-	for i := range partitions.Items {
-		l.partitionSeen(&partitions.Items[i])
-	}
+	l.apply(func() Change {
+		var change Change
+		for i := range partitions.Items {
+			// The watch may be ahead of the list.
+			if _, departed := l.departed[partitions.Items[i].UID]; !departed {
+				change.merge(l.locate(&partitions.Items[i]))
+			}
+		}
+		l.departed = nil
+		return change
+	})
 	l.caughtUp = true
 	return nil
 }
 
 func (l *Ledger) deviceSeen(device *v1alpha1.NVMeDevice) {
-	l.apply(func() Change {
-		// A name may come back for another drive without an event in between.
-		if old := l.devices[device.Name]; old != nil {
-			l.byNode.remove(old.Spec.NodeName, old.Name)
-			l.bySerial.remove(old.Spec.SerialNumber, old.Name)
-		}
-		l.devices[device.Name] = device
-		l.byNode.add(device.Spec.NodeName, device.Name)
-		l.bySerial.add(device.Spec.SerialNumber, device.Name)
-		change := l.rebuildSerial(device.Spec.SerialNumber)
-		change.Devices = append(change.Devices, device.Name)
-		return change
-	})
+	l.apply(func() Change { return l.learn(device) })
 }
 
 func (l *Ledger) deviceGone(device *v1alpha1.NVMeDevice) {
 	l.apply(func() Change {
+		known := l.devices[device.Name]
+		if known == nil {
+			return Change{}
+		}
+		change := l.compare(device.Name, known.Status.Reservations, nil)
 		delete(l.devices, device.Name)
-		l.byNode.remove(device.Spec.NodeName, device.Name)
-		l.bySerial.remove(device.Spec.SerialNumber, device.Name)
-		change := l.rebuild(device.Spec.NodeName)
-		change.merge(l.rebuildSerial(device.Spec.SerialNumber))
+		l.byNode.remove(known.Spec.NodeName, device.Name)
+		l.bySerial.remove(known.Spec.SerialNumber, device.Name)
+		for uid, d := range l.decidedFor[device.Name] {
+			change.merge(l.undecide(uid))
+			change.Decide = append(change.Decide, d.key())
+		}
+		change.merge(l.rebuild(known.Spec.NodeName))
+		change.merge(l.rebuildSerial(known.Spec.SerialNumber))
 		return change
 	})
 }
@@ -185,39 +194,56 @@ func (l *Ledger) leaseSeen(lease *coordinationv1.Lease) {
 // made, an older state of the partition, or one that was read out of order,
 // undoes nothing.
 func (l *Ledger) partitionSeen(p *v1alpha1.NVMePartition) {
+	l.apply(func() Change { return l.locate(p) })
+}
+
+func (l *Ledger) locate(p *v1alpha1.NVMePartition) Change {
 	if p.Spec.NodeName == "" {
-		return
+		return Change{}
 	}
-	l.apply(func() Change {
-		r := &reservation{
-			key:     client.ObjectKeyFromObject(p),
-			drive:   DriveID{p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber},
-			backend: p.Spec.TargetBackend,
-			size:    rounded(max(p.Spec.Size, p.Status.AllocatedCapacity)),
+	at := locationOf(p)
+	change := l.undecide(p.UID)
+	change.Reasons = l.placed[p.UID] == nil // it may be what another one waits for as its source
+	l.put(at)
+	delete(l.waiting, p.UID)
+	delete(l.sent, p.UID)
+	change.merge(l.rebuild(at.drive.Node))
+	// Where it is not reserved it has to be, and where it is not placed it must not.
+	change.Devices = append(change.Devices, l.reservedOn.names(string(p.UID))...)
+	for name := range l.bySerial[at.drive.Serial] {
+		if device := l.devices[name]; device.Spec.NodeName == at.drive.Node {
+			change.Devices = append(change.Devices, name)
+			change.merge(l.recheck(device))
 		}
-		if p.Spec.ClaimRef != nil {
-			r.claim = p.Spec.ClaimRef.UID
-		}
-		before := l.release(p.UID)
-		l.reserve(p.UID, r)
-		delete(l.waiting, p.UID)
-		change := l.rebuild(r.drive.Node)
-		if before != nil && before.drive != r.drive {
-			change.merge(l.rebuild(before.drive.Node))
-		}
-		return change
-	})
+	}
+	return change
 }
 
 func (l *Ledger) partitionGone(p *v1alpha1.NVMePartition) {
 	l.apply(func() Change {
-		delete(l.waiting, p.UID)
-		r := l.release(p.UID)
-		if r == nil {
-			return Change{}
+		if l.departed != nil {
+			l.departed[p.UID] = struct{}{}
 		}
-		change := l.rebuild(r.drive.Node)
-		change.Released = append(change.Released, r.drive.Serial)
-		return change
+		return l.forget(p.UID)
 	})
+}
+
+// forget drops everything about a partition that is gone.
+func (l *Ledger) forget(uid types.UID) Change {
+	delete(l.waiting, uid)
+	delete(l.sent, uid)
+	change := l.undecide(uid)
+	reserved := l.reservedOn.names(string(uid))
+	if len(reserved) > 0 {
+		l.gone[uid] = struct{}{}
+	}
+	if at := l.remove(uid); at != nil {
+		change.merge(l.rebuild(at.drive.Node))
+		change.Released = append(change.Released, at.drive.Serial)
+	}
+	for _, name := range reserved {
+		change.merge(l.rebuild(l.devices[name].Spec.NodeName))
+		change.Devices = append(change.Devices, name)
+	}
+	return change
 }

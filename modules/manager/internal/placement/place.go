@@ -10,59 +10,65 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// Attempt is what to do with an unplaced partition.
+// Attempt is what to do with an unplaced partition. All is empty when nothing is
+// to be done now: it is placed, or its reservation is on the way, and an event
+// will tell.
 type Attempt struct {
-	// Settled: it is placed, and the watch will show it; nothing is to be done.
-	Settled bool
-	// Placement is to be written, under the resourceVersion of the partition that
-	// Place was given.
+	// Placement is reserved and to be written.
 	Placement *Placement
-	// Refusal says why nothing can hold the partition, when neither of the above.
+	// Refusal says why nothing can hold the partition.
 	Refusal string
 }
 
-// Place decides where an unplaced partition goes and reserves the space, in one
-// step. The reservation stays until the watch shows the placement, the
-// partition goes, or a later state of the partition proves that the placement
-// was not written; until then the same placement is returned again, because a
-// write whose answer was lost may have landed.
+// Place tells what to do with an unplaced partition. One that no drive reserves
+// for gets a decision, which counts from then on in this process and is told as
+// Change.Reserve; once its reservation is made, the partition is told as
+// Change.Decide, and Place returns the placement.
 func (l *Ledger) Place(p *v1alpha1.NVMePartition) Attempt {
 	var attempt Attempt
 	l.apply(func() Change {
-		var change Change
-		if r := l.held[p.UID]; r != nil {
-			switch {
-			case r.assumed == nil || r.assumed.sent && r.assumed.version == p.ResourceVersion:
-				attempt.Settled = true
-				return change
-			case r.assumed.version == p.ResourceVersion:
-				attempt.Placement = &r.assumed.placement
-				return change
-			}
-			l.release(p.UID)
-			change.merge(l.rebuild(r.drive.Node))
+		if l.placed[p.UID] != nil || l.decided[p.UID] != nil || l.sent[p.UID] == p.ResourceVersion && p.ResourceVersion != "" {
+			return Change{}
+		}
+		if reserved := l.reservedOn.names(string(p.UID)); len(reserved) > 0 {
+			attempt.Placement, attempt.Refusal = l.reserved(p, l.devices[reserved[0]])
+			return Change{}
 		}
 		request, refusal := l.request(p)
 		if refusal == "" {
 			now := l.clock()
 			if placement := Decide(now, request, l.snapshot); placement != nil {
-				attempt.Placement = placement
-				l.reserve(p.UID, &reservation{
-					key: client.ObjectKeyFromObject(p), drive: placement.DriveID, claim: placement.Claim.UID,
-					backend: request.Backend, size: request.Size,
-					assumed: &assumption{placement: *placement, version: p.ResourceVersion},
-				})
 				delete(l.waiting, p.UID)
-				change.merge(l.rebuild(placement.Node))
+				l.decide(&decision{device: placement.Device, assignment: assignment{
+					partition: v1alpha1.ObjectReference{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, claim: placement.Claim.UID,
+					backend: request.Backend, size: request.Size, uncarved: request.Size,
+				}})
+				change := l.rebuild(placement.Node)
+				change.Reserve = append(change.Reserve, placement.Device)
 				return change
 			}
 			refusal = Message(request, Explain(now, request, l.snapshot))
 		}
 		attempt.Refusal = refusal
 		l.waiting[p.UID] = client.ObjectKeyFromObject(p)
-		return change
+		return Change{}
 	})
 	return attempt
+}
+
+// reserved is the placement of a partition on the device that reserves for it. A
+// reservation of a partition that exists is never undone, because whoever made
+// it may be about to place the partition; it is carried out, by whoever comes
+// first.
+func (l *Ledger) reserved(p *v1alpha1.NVMePartition, device *v1alpha1.NVMeDevice) (*Placement, string) {
+	at := slices.IndexFunc(device.Status.Reservations, func(r v1alpha1.Reservation) bool { return r.UID == p.UID })
+	switch size := device.Status.Reservations[at].Size; {
+	case device.Status.ClaimRef == nil:
+		return nil, fmt.Sprintf("drive %s is reserved for it, and is not claimed any more", device.Name)
+	case size < rounded(p.Spec.Size):
+		return nil, fmt.Sprintf("drive %s is reserved for it with %d bytes, and it asks for %d now", device.Name, size, p.Spec.Size)
+	}
+	return &Placement{driveOf(device), device.Name, *device.Status.ClaimRef}, ""
 }
 
 // request is what a partition asks for, or why it cannot be had.
@@ -78,33 +84,23 @@ func (l *Ledger) request(p *v1alpha1.NVMePartition) (Request, string) {
 	case source.Volume.Kind != v1alpha1.KindNVMePartition:
 		return request, fmt.Sprintf("a drive cannot hold a copy of %s %s", source.Volume.Kind, source.Volume.Name)
 	default:
-		held := l.held[source.Volume.UID]
-		if held == nil {
+		at := l.placed[source.Volume.UID]
+		if at == nil {
 			return request, fmt.Sprintf("source NVMePartition %s/%s is not placed", source.Volume.Namespace, source.Volume.Name)
 		}
-		request.Source = &held.drive
+		request.Source = &at.drive
 	}
 	return request, ""
 }
 
-// Sent records that the API server took the placement of a partition.
-func (l *Ledger) Sent(uid types.UID) {
+// Sent records that the API server took the placement of a partition that had
+// this resourceVersion before. Until the watch shows it there is nothing to do.
+func (l *Ledger) Sent(p types.UID, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.held[uid]; r != nil && r.assumed != nil {
-		r.assumed.sent = true
+	if l.placed[p] == nil {
+		l.sent[p] = version
 	}
-}
-
-// Withdraw drops the placement of a partition that is proved not to be written
-// and never will be.
-func (l *Ledger) Withdraw(uid types.UID) {
-	l.apply(func() Change {
-		if r := l.held[uid]; r == nil || r.assumed == nil {
-			return Change{}
-		}
-		return l.rebuild(l.release(uid).drive.Node)
-	})
 }
 
 // Waiting lists the partitions that found no drive, in order of their names.
@@ -119,33 +115,45 @@ func (l *Ledger) Waiting() []client.ObjectKey {
 	return keys
 }
 
-// CloseClaim keeps new volumes away from a claim's drive from now on and lists
-// the partitions that are there by this claim, written or about to be.
-func (l *Ledger) CloseClaim(claim *v1alpha1.NVMeDeviceClaim) []client.ObjectKey {
-	var keys []client.ObjectKey
-	l.apply(func() Change {
-		l.closed[claim.UID] = true
-		for _, r := range l.held {
-			if r.claim == claim.UID {
-				keys = append(keys, r.key)
-			}
-		}
-		return l.rebuildSerial(claim.Spec.SerialNumber)
-	})
-	slices.SortFunc(keys, compareKeys)
-	return keys
+// Holder is a partition that has space on a drive, or is about to get it.
+type Holder struct {
+	Partition client.ObjectKey
+	// Node in which the drive was when the partition was placed.
+	Node string
+	// Claim by which the partition is there.
+	Claim types.UID
 }
 
-// Space is the space in bytes left on a device; false when it is not claimed,
-// and so gives nothing.
-func (l *Ledger) Space(device string) (int64, bool) {
+// Holders lists the partitions on the drives with this serial number, in order
+// of their names.
+func (l *Ledger) Holders(serial string) []Holder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := l.devices[device]
-	if d == nil || d.Status.ClaimRef == nil {
-		return 0, false
+	var holders []Holder
+	known := map[string]bool{}
+	for _, name := range l.bySerial.names(serial) {
+		device := l.devices[name]
+		known[device.Spec.NodeName] = true
+		l.each(device, func(a *assignment) { holders = append(holders, Holder{a.key(), device.Spec.NodeName, a.claim}) })
 	}
-	return l.freeOf(d), true
+	for _, node := range l.placedIn.names(serial) {
+		if known[node] {
+			continue
+		}
+		for _, at := range l.byDrive[DriveID{node, serial}] {
+			holders = append(holders, Holder{at.key(), node, at.claim})
+		}
+	}
+	slices.SortFunc(holders, func(a, b Holder) int { return compareKeys(a.Partition, b.Partition) })
+	return holders
+}
+
+// CloseClaim keeps new volumes away from a claim's drive from now on.
+func (l *Ledger) CloseClaim(claim *v1alpha1.NVMeDeviceClaim) {
+	l.apply(func() Change {
+		l.closed[claim.UID] = true
+		return l.rebuildSerial(claim.Spec.SerialNumber)
+	})
 }
 
 // NodeSpace is the space in bytes left on the claimed drives of a node.
@@ -172,6 +180,10 @@ func (l *Ledger) Inventory() (devices, nodes []string) {
 		nodes = append(nodes, name)
 	}
 	return devices, nodes
+}
+
+func keyOf(ref v1alpha1.ObjectReference) client.ObjectKey {
+	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }
 
 func compareKeys(a, b client.ObjectKey) int {

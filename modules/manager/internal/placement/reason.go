@@ -34,6 +34,9 @@ const (
 	NoTCPPortal      Reason = "no tcp portal"
 	BackendElsewhere Reason = "held by another backend"
 	NoSpace          Reason = "insufficient space"
+	// Fragmented: the space is there, but perhaps not in one piece.
+	Fragmented        Reason = "free space fragmented"
+	TooManyPartitions Reason = "too many partitions"
 )
 
 func noPortal(transport v1alpha1.Transport) Reason {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/lag"
+	"github.com/distort-io/distort/modules/manager/internal/write"
 )
 
 // How long a change of the inventory may wait for others before the partitions
@@ -44,7 +45,11 @@ type Reconciler struct {
 	lag lag.Tracker
 }
 
-// SetupWithManager registers the reconciler, with one worker.
+// workers is how many partitions are written at once. The decisions are made one
+// by one in the Ledger.
+const workers = 4
+
+// SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	unplaced := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		p, ok := o.(*v1alpha1.NVMePartition)
@@ -62,13 +67,21 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return requests
 		}
 	}
+	now := func(change Change) []reconcile.Request {
+		requests := make([]reconcile.Request, 0, len(change.Decide))
+		for _, key := range change.Decide {
+			requests = append(requests, reconcile.Request{NamespacedName: key})
+		}
+		return requests
+	}
 	room := waiting(func(c Change) bool { return c.Room })
 	reasons := waiting(func(c Change) bool { return c.Reasons })
 	return ctrl.NewControllerManagedBy(mgr).Named("placement").
 		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(unplaced)).
+		WatchesRawSource(Source(r.Ledger, now, 0)).
 		WatchesRawSource(Source(r.Ledger, room, retryDelay)).
 		WatchesRawSource(Source(r.Ledger, reasons, reasonDelay)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
@@ -86,13 +99,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	attempt := r.Ledger.Place(p)
 	switch {
-	case attempt.Settled:
-		return reconcile.Result{}, nil
 	case attempt.Placement != nil:
-		return reconcile.Result{}, r.write(ctx, p, attempt.Placement)
-	default:
+		return reconcile.Result{}, r.place(ctx, p, attempt.Placement)
+	case attempt.Refusal != "":
 		return reconcile.Result{}, r.refuse(ctx, p, attempt.Refusal)
 	}
+	return reconcile.Result{}, nil
 }
 
 // letGo drops the finalizer of a deleted partition that was never placed, and
@@ -103,30 +115,26 @@ func (r *Reconciler) letGo(ctx context.Context, p *v1alpha1.NVMePartition) error
 	if !controllerutil.RemoveFinalizer(p, v1alpha1.SliceFinalizer) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, p, locked(base)); ignoreLost(err) != nil {
+	if err := write.Patch(ctx, r.Client, p, base); write.IgnoreLost(err) != nil {
 		return fmt.Errorf("drop the finalizer of unplaced partition %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return nil
 }
 
-// write writes the placement: node, drive and claim in one patch.
-func (r *Reconciler) write(ctx context.Context, p *v1alpha1.NVMePartition, placement *Placement) error {
+// place writes a placement that is reserved: node, drive and claim in one patch.
+func (r *Reconciler) place(ctx context.Context, p *v1alpha1.NVMePartition, placement *Placement) error {
 	base := p.DeepCopy()
 	p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = placement.Node, placement.Serial
 	p.Spec.ClaimRef = placement.Claim.DeepCopy()
-	switch err := r.Client.Patch(ctx, p, locked(base)); {
+	switch err := write.Patch(ctx, r.Client, p, base); {
 	case err == nil:
-		r.Ledger.Sent(p.UID)
-	case apierrors.IsConflict(err):
+		r.Ledger.Sent(p.UID, base.ResourceVersion)
+	case apierrors.IsInvalid(err):
+		return reconcile.TerminalError(fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err))
+	case write.IgnoreLost(err) == nil:
 		// Something else wrote the partition, or this placement landed before and
 		// its answer was lost. Either way the watch brings a later state.
 		return nil
-	case apierrors.IsNotFound(err):
-		r.Ledger.Withdraw(p.UID)
-		return nil
-	case apierrors.IsInvalid(err):
-		r.Ledger.Withdraw(p.UID)
-		return reconcile.TerminalError(fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err))
 	default:
 		return fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err)
 	}
@@ -148,8 +156,8 @@ func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why 
 	if !changed {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, p, locked(base)); err != nil {
-		if ignoreLost(err) == nil {
+	if err := write.Status(ctx, r.Client, p, base); err != nil {
+		if write.IgnoreLost(err) == nil {
 			return nil
 		}
 		return fmt.Errorf("say why partition %s/%s is not placed: %w", p.Namespace, p.Name, err)
@@ -158,18 +166,4 @@ func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why 
 	log.FromContext(ctx).Info("found no drive for partition", "reason", why)
 	r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoCandidate, "Place", "%s", why)
 	return nil
-}
-
-// locked is a patch that the API server refuses when the object is not as base.
-func locked(base client.Object) client.Patch {
-	return client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-}
-
-// ignoreLost is nil for a write that came too late: the watch brings what there
-// is now, and with it another call.
-func ignoreLost(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -26,15 +26,13 @@ func TestWriteThatFails(t *testing.T) {
 		answer error
 		lands  bool
 		fails  bool
-		// free is the space of the drive after the first answer, of 4 units.
-		free int64
 	}{
-		"lost, and it landed":          {answer: lost, lands: true, fails: true, free: 2 * unit},
-		"lost, and it did not land":    {answer: lost, fails: true, free: 2 * unit},
-		"a conflict":                   {answer: apierrors.NewConflict(resource, "p", errors.New("changed")), free: 2 * unit},
-		"the partition is gone":        {answer: apierrors.NewNotFound(resource, "p"), free: 4 * unit},
-		"the API server refuses it":    {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "NVMePartition"}, "p", nil), fails: true, free: 4 * unit},
-		"no right to write partitions": {answer: apierrors.NewForbidden(resource, "p", nil), fails: true, free: 2 * unit},
+		"lost, and it landed":          {answer: lost, lands: true, fails: true},
+		"lost, and it did not land":    {answer: lost, fails: true},
+		"a conflict":                   {answer: apierrors.NewConflict(resource, "p", errors.New("changed"))},
+		"the partition is gone":        {answer: apierrors.NewNotFound(resource, "p")},
+		"the API server refuses it":    {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "NVMePartition"}, "p", nil), fails: true},
+		"no right to write partitions": {answer: apierrors.NewForbidden(resource, "p", nil), fails: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -63,14 +61,19 @@ func TestWriteThatFails(t *testing.T) {
 			r := &Reconciler{Client: c, Ledger: l, Recorder: events.NewFakeRecorder(10)}
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)}
 
-			_, err := r.Reconcile(t.Context(), request)
-			if (err != nil) != tc.fails || tc.fails && !errors.Is(err, tc.answer) {
+			try := func() error { _, err := r.Reconcile(t.Context(), request); return err }
+
+			if err := try(); err != nil || calls != 0 {
+				t.Fatalf("error %v and %d writes before the reservation", err, calls)
+			}
+			reserve(t, l, "d1")
+			if err := try(); (err != nil) != tc.fails || tc.fails && !errors.Is(err, tc.answer) {
 				t.Fatalf("error %v, want one: %v", err, tc.fails)
 			}
-			if free, _ := l.Space("d1"); free != tc.free {
-				t.Errorf("%d units free after the answer, want %d", free/unit, tc.free/unit)
+			if got := free(t, l, "d1"); got != 2*unit {
+				t.Errorf("%d units free after the answer, want 2: the reservation stays", got/unit)
 			}
-			if _, err := r.Reconcile(t.Context(), request); err != nil {
+			if err := try(); err != nil {
 				t.Fatalf("second try: %v", err)
 			}
 			if err := c.Get(t.Context(), request.NamespacedName, p); err != nil {
@@ -79,8 +82,9 @@ func TestWriteThatFails(t *testing.T) {
 			if p.Spec.NodeName != "n1" {
 				t.Errorf("placed on node %q in the end, want n1", p.Spec.NodeName)
 			}
-			if free, _ := l.Space("d1"); free != 2*unit {
-				t.Errorf("%d units free in the end, want 2", free/unit)
+			l.partitionSeen(p)
+			if got := free(t, l, "d1"); got != 2*unit {
+				t.Errorf("%d units free in the end, want 2", got/unit)
 			}
 		})
 	}
