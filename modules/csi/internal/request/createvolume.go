@@ -54,11 +54,11 @@ func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, er
 	if r.GetVolumeContentSource() != nil {
 		return CreateVolume{}, invalidf("volume_content_source: partitions of %s %q can be neither restored nor cloned", ParameterTargetBackend, v1alpha1.BackendKernel)
 	}
-	if n := len(r.GetMutableParameters()); n > 0 {
-		return CreateVolume{}, invalidf("mutable_parameters has %d keys: volumes cannot be modified", n)
-	}
 	p, err := parseParameters(r.GetParameters(), d.Backend)
 	if err != nil {
+		return CreateVolume{}, err
+	}
+	if err := refuseMutable(r.GetMutableParameters(), p.backend); err != nil {
 		return CreateVolume{}, err
 	}
 	access, err := parseCapabilities(r.GetVolumeCapabilities())

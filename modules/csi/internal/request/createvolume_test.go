@@ -210,7 +210,7 @@ func TestParseCreateVolumeRefusesAndNamesTheRule(t *testing.T) {
 		"a source": {func(r *create) {
 			r.VolumeContentSource = &csi.VolumeContentSource{}
 		}, []string{"volume_content_source", "neither restored nor cloned"}},
-		"mutable parameters": {func(r *create) { r.MutableParameters = map[string]string{"x": "y"} }, []string{"mutable_parameters"}},
+		"mutable parameters": {func(r *create) { r.MutableParameters = map[string]string{"iops": "canary"} }, []string{`mutable_parameters "iops"`, "no parameter that can change"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := request.ParseCreateVolume(valid(c.change), defaults)

@@ -14,6 +14,10 @@ var (
 	// ErrNoVolume: the volume ID is no text that this driver ever returned, so
 	// there is no such volume.
 	ErrNoVolume = errors.New("no such volume")
+	// ErrNoSnapshot: the same of a snapshot ID.
+	ErrNoSnapshot = errors.New("no such snapshot")
+	// ErrBadToken: the token is not one that this driver returned.
+	ErrBadToken = errors.New("invalid token")
 )
 
 func invalidf(format string, args ...any) error {
