@@ -16,18 +16,13 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/request"
 )
 
-// newController makes the service and starts its informers, which see the
-// driver's namespace alone.
+// newController makes the service and starts its informers.
 func (p *parts) newController(ctx context.Context, o Options, config *rest.Config) (*controller.Server, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	informers, err := cache.New(config, cache.Options{
-		Scheme:            scheme,
-		DefaultNamespaces: map[string]cache.Config{o.Namespace: {}},
-		DefaultTransform:  cache.TransformStripManagedFields(),
-	})
+	informers, err := cache.New(config, controller.CacheOptions(scheme, o.Namespace))
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
@@ -42,7 +37,7 @@ func (p *parts) newController(ctx context.Context, o Options, config *rest.Confi
 	server, err := controller.New(ctx, controller.Options{
 		Namespace:     o.Namespace,
 		Defaults:      request.Defaults{Backend: v1alpha1.TargetBackend(o.DefaultBackend), TopologyKey: o.TopologyKey},
-		DefaultDomain: o.DefaultNetworkDomain,
+		DefaultDomain: v1alpha1.DomainName(o.DefaultNetworkDomain),
 		Cache:         informers, Client: reader, Live: live,
 	})
 	if err != nil {

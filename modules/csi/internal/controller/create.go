@@ -32,23 +32,16 @@ func (s *Server) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (
 	if err != nil {
 		return nil, toStatus(fmt.Errorf("create volume %q: %w", want.Name, err))
 	}
-	domain, err := s.domain(ctx, p.Spec.NodeName)
+	domain, err := s.inventory.Domain(ctx, p.Spec.NodeName)
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	if t := want.Topology; t != nil && len(t.Requisite) > 0 && !slices.Contains(t.Requisite, v1alpha1.DomainName(domain)) {
+	if t := want.Topology; t != nil && len(t.Requisite) > 0 && !slices.Contains(t.Requisite, domain) {
 		return nil, toStatus(refusef(errConflict, "volume %q is in network domain %q, requested are %v", want.Name, domain, t.Requisite))
 	}
-	return s.created(p, want, domain), nil
-}
-
-func (s *Server) created(p *v1alpha1.NVMePartition, want request.CreateVolume, domain string) *csi.CreateVolumeResponse {
-	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
-		VolumeId:           s.handleOf(p).String(),
-		CapacityBytes:      max(p.Status.AllocatedCapacity, p.Spec.Size),
-		VolumeContext:      want.Context.Encode(),
-		AccessibleTopology: []*csi.Topology{{Segments: map[string]string{s.defaults.TopologyKey: domain}}},
-	}}
+	volume := s.volume(p, domain)
+	volume.VolumeContext = want.Context.Encode()
+	return &csi.CreateVolumeResponse{Volume: volume}, nil
 }
 
 func (s *Server) handleOf(p *v1alpha1.NVMePartition) handle.Handle {

@@ -103,7 +103,53 @@ func TestManyVolumesAtOnceCostOneWriteEach(t *testing.T) {
 	h.wantRequests(want...)
 }
 
-func TestCreateWithAnotherRequestOfTheNameIsAlreadyExists(t *testing.T) {
+// TestChurnLeavesNothingCV5: as often as volumes are made and deleted, nothing
+// stays exported and no object stays.
+func TestChurnLeavesNothingCV5(t *testing.T) {
+	var mu sync.Mutex
+	live := map[string]bool{} // by NQN, false when it is over
+	export := func(is bool) func(*v1alpha1.NVMePartition) error {
+		return func(p *v1alpha1.NVMePartition) error {
+			mu.Lock()
+			defer mu.Unlock()
+			live[p.Status.NQN] = is
+			return nil
+		}
+	}
+	h := newHarness(t, controlplanetest.Behaviour{Exported: export(true), Unexported: export(false)})
+	const callers, rounds = 8, 4
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			for range rounds {
+				r, err := h.CreateVolume(h.within(enough), createRequest("pvc-"+string(rune('a'+i))))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := h.delete(h.within(enough), r.GetVolume().GetVolumeId()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if len(live) != callers*rounds {
+		t.Errorf("%d exports, want %d", len(live), callers*rounds)
+	}
+	for nqn, is := range live {
+		if is {
+			t.Errorf("%s is still exported", nqn)
+		}
+	}
+	if left := h.partitions(); len(left) != 0 {
+		t.Errorf("left behind: %d", len(left))
+	}
+}
+
+func TestCreateWithAnotherRequestOfTheNameIsAlreadyExistsCV8(t *testing.T) {
 	h := newHarness(t, controlplanetest.Behaviour{})
 	h.created("pvc-1")
 	for name, change := range map[string]func(*csi.CreateVolumeRequest){

@@ -24,7 +24,7 @@ var (
 	errConflict = errors.New("already exists")
 	// errState: somebody must do something else first.
 	errState = errors.New("refused in this state")
-	// errNoCapacity: nothing was made, since no place has room.
+	// errNoCapacity: nothing was changed, since there is no room for it.
 	errNoCapacity = errors.New("no capacity")
 	// errFailed: a person must act.
 	errFailed = errors.New("failed")
@@ -59,7 +59,7 @@ func codeOf(err error) codes.Code {
 		return codes.OutOfRange
 	case is(request.ErrNoVolume), is(errNotFound):
 		return codes.NotFound
-	case is(errBusy), is(await.ErrVanished):
+	case is(errBusy), is(await.ErrVanished), is(request.ErrBadToken):
 		return codes.Aborted
 	case is(errConflict):
 		return codes.AlreadyExists

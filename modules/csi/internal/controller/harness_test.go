@@ -59,13 +59,13 @@ func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *h
 	t.Helper()
 	t.Parallel()
 	for _, name := range []string{nodeA, nodeB} {
-		server.Consumer(t, name)
+		server.Consumer(t, name, 0)
 	}
 	h := &harness{t: t, namespace: server.Namespace(t), requests: &controlplanetest.Requests{}}
 	h.stub = server.Play(t, h.namespace, b)
 	config := server.Config()
 	h.requests.Record(config)
-	informers, err := cache.New(config, cache.Options{Scheme: server.Scheme(), DefaultNamespaces: map[string]cache.Config{h.namespace: {}}})
+	informers, err := cache.New(config, controller.CacheOptions(server.Scheme(), h.namespace))
 	h.must(err)
 	h.cache = informers
 	cached, err := client.New(config, client.Options{Scheme: server.Scheme(), Cache: &client.CacheOptions{Reader: informers}})

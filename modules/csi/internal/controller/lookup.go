@@ -2,38 +2,39 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/csi/internal/index"
+	"github.com/distort-io/distort/modules/csi/internal/request"
 )
 
-// indexVolumeUID finds the attachments of a volume in the cache.
-const indexVolumeUID = "spec.volumeRef.uid"
+// indexVolumeUID and indexNodeID find the attachments of a volume and of a node
+// in the cache.
+const (
+	indexVolumeUID = "spec.volumeRef.uid"
+	indexNodeID    = "spec.nodeID"
+)
 
 // registerReads starts the informers behind the reads of this file.
 func registerReads(ctx context.Context, c cache.Cache) error {
-	if err := c.IndexField(ctx, newAttachment(), indexVolumeUID, func(o client.Object) []string {
-		a, ok := o.(*v1alpha1.NVMeVolumeAttachment)
-		if !ok {
-			return nil
-		}
-		return []string{string(a.Spec.VolumeRef.UID)}
-	}); err != nil {
-		return fmt.Errorf("index attachments by volume: %w", err)
+	if err := errors.Join(
+		index.Add(ctx, c, newAttachment(), indexVolumeUID, func(a *v1alpha1.NVMeVolumeAttachment) string { return string(a.Spec.VolumeRef.UID) }),
+		index.Add(ctx, c, newAttachment(), indexNodeID, func(a *v1alpha1.NVMeVolumeAttachment) string { return a.Spec.NodeID }),
+	); err != nil {
+		return err
 	}
-	for _, o := range []client.Object{&v1alpha1.StorageNode{}, &storagev1.CSINode{}} {
-		if _, err := c.GetInformer(ctx, o); err != nil {
-			return fmt.Errorf("informer for %T: %w", o, err)
-		}
+	if _, err := c.GetInformer(ctx, &storagev1.CSINode{}); err != nil {
+		return fmt.Errorf("informer for CSINodes: %w", err)
 	}
 	return nil
 }
@@ -59,6 +60,15 @@ func (s *Server) partition(ctx context.Context, h handle.Handle) (p *v1alpha1.NV
 	return nil, false, nil
 }
 
+// volumeOf finds the volume that an ID names, for calls that only read it.
+func (s *Server) volumeOf(ctx context.Context, id string) (*v1alpha1.NVMePartition, error) {
+	h, err := request.ParseVolumeID(id, s.namespace)
+	if err != nil {
+		return nil, err
+	}
+	return s.existingPartition(ctx, h)
+}
+
 // existingPartition is for calls that need the volume.
 func (s *Server) existingPartition(ctx context.Context, h handle.Handle) (*v1alpha1.NVMePartition, error) {
 	p, _, err := s.partition(ctx, h)
@@ -71,34 +81,38 @@ func (s *Server) existingPartition(ctx context.Context, h handle.Handle) (*v1alp
 	return p, nil
 }
 
-// knownNode refuses a node on which this driver does not run. kubelet writes
-// the CSINode when it has registered the driver.
-func (s *Server) knownNode(ctx context.Context, nodeID string) error {
+// knownNode returns what kubelet wrote into the CSINode when it registered this
+// driver, and refuses a node on which the driver does not run.
+func (s *Server) knownNode(ctx context.Context, nodeID string) (*storagev1.CSINodeDriver, error) {
 	var n storagev1.CSINode
 	err := s.client.Get(ctx, types.NamespacedName{Name: nodeID}, &n)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read CSINode %s: %w", nodeID, err)
+		return nil, fmt.Errorf("read CSINode %s: %w", nodeID, err)
 	}
-	runs := slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+	i := slices.IndexFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
 		return d.Name == v1alpha1.DriverName && d.NodeID == nodeID
 	})
-	if err != nil || !runs {
-		return refusef(errNotFound, "node %s: no CSINode says that driver %s runs there", nodeID, v1alpha1.DriverName)
+	if err != nil || i < 0 {
+		return nil, refusef(errNotFound, "node %s: no CSINode says that driver %s runs there", nodeID, v1alpha1.DriverName)
 	}
-	return nil
+	return &n.Spec.Drivers[i], nil
 }
 
-// domain is the network domain from which a storage node is reached.
-func (s *Server) domain(ctx context.Context, storageNode string) (string, error) {
-	var n v1alpha1.StorageNode
-	err := s.client.Get(ctx, types.NamespacedName{Name: storageNode}, &n)
-	if apierrors.IsNotFound(err) {
-		return s.defaultDomain, nil
+// hasSlot refuses one more volume on a node that has as many as it takes
+// (NodeGetInfo, max_volumes_per_node). The scheduler keeps count too; it does
+// not for a pod that names its node (known fault PL5).
+func (s *Server) hasSlot(ctx context.Context, node *storagev1.CSINodeDriver) error {
+	if node.Allocatable == nil || node.Allocatable.Count == nil {
+		return nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("read StorageNode %s: %w", storageNode, err)
+	var list v1alpha1.NVMeVolumeAttachmentList
+	if err := s.client.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingFields{indexNodeID: node.NodeID}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list attachments of node %s: %w", node.NodeID, err)
 	}
-	return string(n.Spec.NetworkDomain), nil
+	if most := int(*node.Allocatable.Count); len(list.Items) >= most {
+		return refusef(errNoCapacity, "node %s has %d volumes of at most %d (CSINode)", node.NodeID, len(list.Items), most)
+	}
+	return nil
 }
 
 // cachedAttachments lists a volume's attachments by name.

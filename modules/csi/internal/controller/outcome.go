@@ -68,6 +68,25 @@ func progress(p *v1alpha1.NVMePartition) string {
 	return fmt.Sprintf("not exported yet (distort-agent on %s)", p.Spec.NodeName)
 }
 
+// growthRefusal is distort-agent's final answer to the size that the spec now
+// asks for, errNoCapacity; nil as long as there is none.
+func growthRefusal(p *v1alpha1.NVMePartition) error {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionResized)
+	if p.Spec.Size <= p.Status.AllocatedCapacity || c == nil || c.Status != metav1.ConditionFalse ||
+		c.Reason != v1alpha1.ReasonGrowthNoSpace || c.ObservedGeneration != p.Generation {
+		return nil
+	}
+	return refusef(errNoCapacity, "%s", c.Message)
+}
+
+// growth says what a volume waits for that is to have more space.
+func growth(p *v1alpha1.NVMePartition) string {
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionResized); c != nil && c.ObservedGeneration == p.Generation {
+		return describe(c)
+	}
+	return fmt.Sprintf("%d of %d bytes so far (distort-agent on %s)", p.Status.AllocatedCapacity, p.Spec.Size, p.Spec.NodeName)
+}
+
 // granted tells whether the target admits the host of this attachment.
 func granted(a *v1alpha1.NVMeVolumeAttachment) (bool, error) {
 	c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionAccessReady)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,7 +40,8 @@ func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	if err := s.knownNode(ctx, want.NodeID); err != nil {
+	node, err := s.knownNode(ctx, want.NodeID)
+	if err != nil {
 		return nil, err
 	}
 	switch err := want.Access.Suits(p); {
@@ -53,7 +55,7 @@ func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]
 	name := attachmentName(p, want.NodeID)
 	sub := s.attachments.Subscribe(s.key(name))
 	defer sub.Close()
-	a, err := s.attach(ctx, sub, name, p, want.NodeID)
+	a, err := s.attach(ctx, sub, name, p, node)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +87,15 @@ func attachmentName(p *v1alpha1.NVMePartition, nodeID string) string {
 
 // attach returns the node's attachment, made now or before. One of the same
 // node that is being revoked goes first; one of another node is that node's.
-func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], name string, p *v1alpha1.NVMePartition, nodeID string) (*v1alpha1.NVMeVolumeAttachment, error) {
-	key := s.key(name)
+func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], name string, p *v1alpha1.NVMePartition, node *storagev1.CSINodeDriver) (*v1alpha1.NVMeVolumeAttachment, error) {
+	key, nodeID := s.key(name), node.NodeID
 	for {
 		a, cached := newAttachment(), true
 		err := s.client.Get(ctx, key, a)
 		if apierrors.IsNotFound(err) {
+			if err := s.hasSlot(ctx, node); err != nil {
+				return nil, err
+			}
 			a = s.newAttachmentFor(name, p, nodeID)
 			if err = s.client.Create(ctx, a); apierrors.IsAlreadyExists(err) {
 				a, cached = newAttachment(), false

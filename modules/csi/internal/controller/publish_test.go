@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -118,13 +119,53 @@ func TestPublishRefusesAUseThatTheVolumeWasNotMadeFor(t *testing.T) {
 	id := h.created("pvc-1")
 	xfs := mountCapability()
 	xfs.GetMount().FsType = "xfs"
-	for name, c := range map[string]*csi.VolumeCapability{"block": sharedBlockCapability(), "xfs": xfs} {
+	readers, writers := mountCapability(), mountCapability()
+	readers.AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
+	writers.AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
+	for name, c := range map[string]struct {
+		capability *csi.VolumeCapability
+		says       string
+	}{
+		"block":                {sharedBlockCapability(), "the volume was made for"},
+		"xfs":                  {xfs, "the volume was made for"},
+		"readers":              {readers, "the volume was made for ReadWriteOnce"},
+		"writers of one mount": {writers, "a filesystem has one writer"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := h.publish(h.within(enough), id, nodeA, c)
-			wantError(t, err, codes.InvalidArgument, "the volume was made for")
+			_, err := h.publish(h.within(enough), id, nodeA, c.capability)
+			wantError(t, err, codes.InvalidArgument, c.says)
+			r, err := h.ValidateVolumeCapabilities(h.within(enough), &csi.ValidateVolumeCapabilitiesRequest{
+				VolumeId: id, VolumeCapabilities: []*csi.VolumeCapability{c.capability},
+			})
+			h.must(err)
+			if r.GetConfirmed() != nil || !strings.Contains(r.GetMessage(), c.says) {
+				t.Errorf("validated as %v", r)
+			}
 		})
 	}
 	h.wantRequests()
+}
+
+// TestANodeTakesNoMoreVolumesThanItSaidPL5: what goes makes room, and what is
+// there may be asked for again.
+func TestANodeTakesNoMoreVolumesThanItSaidPL5(t *testing.T) {
+	const node, most = "worker-small", 2
+	server.Consumer(t, node, most)
+	h := newHarness(t, controlplanetest.Behaviour{})
+	var ids []string
+	for _, name := range []string{"pvc-1", "pvc-2", "pvc-3"} {
+		ids = append(ids, h.created(name))
+	}
+	h.published(ids[0], node, mountCapability())
+	h.published(ids[1], node, mountCapability())
+	_, err := h.publish(h.within(enough), ids[2], node, mountCapability())
+	wantError(t, err, codes.ResourceExhausted, node, "2 volumes of at most 2")
+	h.wantRequests()
+	h.published(ids[1], node, mountCapability())
+	h.published(ids[2], nodeA, mountCapability())
+	h.must(h.unpublish(h.within(enough), ids[0], node))
+	h.must(h.unpublish(h.within(enough), ids[2], nodeA))
+	h.published(ids[2], node, mountCapability())
 }
 
 func TestPublishOutOfTimeLeavesAnAttachmentThatTheRetryFinds(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,7 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/await"
 	"github.com/distort-io/distort/modules/csi/internal/inflight"
+	"github.com/distort-io/distort/modules/csi/internal/inventory"
 	"github.com/distort-io/distort/modules/csi/internal/request"
 )
 
@@ -23,9 +25,9 @@ type Options struct {
 	Defaults request.Defaults
 	// DefaultDomain is the network domain of a storage node that no StorageNode
 	// describes.
-	DefaultDomain string
-	// Cache holds the informers of NVMePartition, NVMeVolumeAttachment,
-	// StorageNode and CSINode.
+	DefaultDomain v1alpha1.DomainName
+	// Cache holds the informers of NVMePartition, NVMeVolumeAttachment, CSINode
+	// and of the inventory; CacheOptions says how to make it.
 	Cache cache.Cache
 	// Client reads from Cache and writes to the API server; Live reads from the
 	// API server.
@@ -41,9 +43,9 @@ type Server struct {
 
 	namespace       string
 	defaults        request.Defaults
-	defaultDomain   string
 	client          client.Client
 	live            client.Reader
+	inventory       *inventory.Inventory
 	partitions      *await.Kind[*v1alpha1.NVMePartition]
 	attachments     *await.Kind[*v1alpha1.NVMeVolumeAttachment]
 	newAttachmentID func() string
@@ -60,7 +62,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("controller service: namespace, defaults, default domain, cache, client and live reader are required")
 	}
 	s := &Server{
-		namespace: o.Namespace, defaults: o.Defaults, defaultDomain: o.DefaultDomain,
+		namespace: o.Namespace, defaults: o.Defaults,
 		client: o.Client, live: o.Live, newAttachmentID: o.NewAttachmentID,
 	}
 	if s.newAttachmentID == nil {
@@ -73,7 +75,21 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.attachments, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newAttachment); err != nil {
 		return nil, err
 	}
+	if s.inventory, err = inventory.New(ctx, o.Cache, o.Client, o.DefaultDomain); err != nil {
+		return nil, err
+	}
 	return s, registerReads(ctx, o.Cache)
+}
+
+// CacheOptions are those of a cache that sees what the service needs: of the
+// volumes only those in the driver's namespace.
+func CacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
+	return cache.Options{
+		Scheme:            scheme,
+		DefaultNamespaces: map[string]cache.Config{namespace: {}},
+		ByObject:          inventory.ByObject(),
+		DefaultTransform:  cache.TransformStripManagedFields(),
+	}
 }
 
 func newPartition() *v1alpha1.NVMePartition         { return &v1alpha1.NVMePartition{} }

@@ -105,13 +105,15 @@ func (s *Server) Namespace(t testing.TB) string {
 	return n.Name
 }
 
-// Consumer makes a node with the driver, as kubelet does; once.
-func (s *Server) Consumer(t testing.TB, name string) {
+// Consumer makes a node with the driver, as kubelet does; once. Most is how many
+// volumes it takes, 0 for any number.
+func (s *Server) Consumer(t testing.TB, name string, most int32) {
 	t.Helper()
-	n := &storagev1.CSINode{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name}}},
+	driver := storagev1.CSINodeDriver{Name: v1alpha1.DriverName, NodeID: name}
+	if most > 0 {
+		driver.Allocatable = &storagev1.VolumeNodeResources{Count: &most}
 	}
+	n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver}}}
 	if err := s.client.Create(t.Context(), n); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,12 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// StorageNode is where the stub places volumes unless told otherwise.
-const StorageNode = "storage-1"
+// StorageNode is where the stub places volumes unless told otherwise, on the
+// drive Serial.
+const (
+	StorageNode = "storage-1"
+	Serial      = "SERIAL-1"
+)
 
 // Behaviour is what the stub does. The zero value does everything at once.
 type Behaviour struct {
@@ -32,7 +36,13 @@ type Behaviour struct {
 	// GrantReason, when set, is the reason of AccessReady=False instead of
 	// access.
 	GrantReason string
-	// Exported, Granted and Revoked, when set, are told before the API is.
+	// MaxSize, when set, is how many bytes a volume can have after a growth. One
+	// to more is refused with Resized=False and GrowthReason, or left undone when
+	// that is empty.
+	MaxSize      int64
+	GrowthReason string
+	// Exported, Unexported, Granted and Revoked, when set, are told before the API
+	// is. Exported is told of growths too.
 	Exported, Unexported func(p *v1alpha1.NVMePartition) error
 	Granted, Revoked     func(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) error
 }

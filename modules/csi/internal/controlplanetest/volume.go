@@ -3,6 +3,7 @@ package controlplanetest
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,7 +26,7 @@ func (s *Stub) partition(ctx context.Context, b Behaviour, p *v1alpha1.NVMeParti
 			setCondition(p, &p.Status.Conditions, v1alpha1.ConditionPlaced, false, v1alpha1.ReasonNoCandidate, b.NoCandidate)
 			return s.patchStatus(ctx, p, old)
 		}
-		p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = cmp.Or(b.StorageNode, StorageNode), "SERIAL-1"
+		p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = cmp.Or(b.StorageNode, StorageNode), Serial
 		p.Spec.ClaimRef = &v1alpha1.ObjectReference{Namespace: p.Namespace, Name: "claim-1", UID: "claim-uid"}
 		return s.client.Patch(ctx, p, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 	}
@@ -40,6 +41,7 @@ func (s *Stub) partition(ctx context.Context, b Behaviour, p *v1alpha1.NVMeParti
 		return nil
 	}
 	observe(p)
+	grow(b, p)
 	if b.Exported != nil && !equality.Semantic.DeepEqual(p, old) {
 		if err := b.Exported(p); err != nil {
 			return err
@@ -54,7 +56,9 @@ func observe(p *v1alpha1.NVMePartition) {
 	st := &p.Status
 	st.State = v1alpha1.PartitionExported
 	st.ExternalID = identity.ExternalID(uid)
-	st.AllocatedCapacity = p.Spec.Size
+	if st.AllocatedCapacity == 0 {
+		st.AllocatedCapacity = p.Spec.Size
+	}
 	st.NQN = identity.VolumeNQN(st.ExternalID)
 	st.NamespaceUUID, st.NamespaceNGUID = identity.NamespaceUUID(uid), identity.NamespaceNGUID(uid)
 	st.Portals = []v1alpha1.Portal{{Transport: p.Spec.Transport, Address: "10.0.0.1", Port: 4420}}
@@ -62,6 +66,20 @@ func observe(p *v1alpha1.NVMePartition) {
 	setCondition(p, &st.Conditions, v1alpha1.ConditionClaimAuthorized, true, v1alpha1.ReasonClaimMatches, "claim matches")
 	setCondition(p, &st.Conditions, v1alpha1.ConditionProvisioned, true, v1alpha1.ReasonCarved, "carved")
 	setCondition(p, &st.Conditions, v1alpha1.ConditionExported, true, v1alpha1.ReasonExported, "exported")
+}
+
+// grow answers a spec that asks for more than there is.
+func grow(b Behaviour, p *v1alpha1.NVMePartition) {
+	st := &p.Status
+	switch {
+	case p.Spec.Size <= st.AllocatedCapacity:
+	case b.MaxSize == 0 || p.Spec.Size <= b.MaxSize:
+		st.AllocatedCapacity = p.Spec.Size
+		setCondition(p, &st.Conditions, v1alpha1.ConditionResized, true, v1alpha1.ReasonResized, "read back")
+	case b.GrowthReason != "":
+		setCondition(p, &st.Conditions, v1alpha1.ConditionResized, false, b.GrowthReason,
+			fmt.Sprintf("%d bytes are wanted, %d can be had", p.Spec.Size, b.MaxSize))
+	}
 }
 
 func (s *Stub) removePartition(ctx context.Context, b Behaviour, p *v1alpha1.NVMePartition) error {

@@ -41,7 +41,8 @@ func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 	return &csi.GetPluginInfoResponse{Name: v1alpha1.DriverName, VendorVersion: s.options.Version}, nil
 }
 
-// GetPluginCapabilities lists the services of this endpoint.
+// GetPluginCapabilities lists the services of this endpoint, and what can be
+// done with a volume in use.
 func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	kinds := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}
 	if s.options.Controller {
@@ -53,6 +54,10 @@ func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: k}},
 		})
 	}
+	// A volume grows while pods use it, and while none does.
+	r.Capabilities = append(r.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{
+		VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE},
+	}})
 	return r, nil
 }
 

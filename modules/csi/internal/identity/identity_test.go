@@ -33,8 +33,16 @@ func TestControllerServiceIsOfferedOnlyWhereItIsServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []csi.PluginCapability_Service_Type
+		var expansion csi.PluginCapability_VolumeExpansion_Type
 		for _, c := range r.GetCapabilities() {
+			if e := c.GetVolumeExpansion(); e != nil {
+				expansion = e.GetType()
+				continue
+			}
 			got = append(got, c.GetService().GetType())
+		}
+		if expansion != csi.PluginCapability_VolumeExpansion_ONLINE {
+			t.Errorf("expansion %s, want ONLINE", expansion)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("controller %t: %s", serves, diff)

@@ -23,6 +23,8 @@ const defaultTimeout = 2 * time.Minute
 // quiet are the methods that callers repeat for ever and that have no effect.
 var quiet = []string{
 	"Probe", "GetPluginInfo", "GetPluginCapabilities", "ControllerGetCapabilities", "NodeGetCapabilities", "NodeGetInfo", "GetInfo",
+	"GetCapacity", "ListVolumes", "ControllerGetVolume", "ControllerGetVolumeHealth", "ControllerListVolumeHealth",
+	"NodeGetVolumeStats", "NodeGetVolumeHealth", "NodeGetStorageHealth",
 }
 
 // around runs a handler with a deadline, keeps the process alive if it panics,
