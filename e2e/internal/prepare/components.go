@@ -39,8 +39,11 @@ var components = []component{
 		links: kubernetesPrograms},
 	{step: "attacher", summary: "CSI attacher", module: "attacher", ldflags: strip,
 		packages: []string{"github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"}},
-	{step: "provisioner", summary: "CSI provisioner", module: "provisioner", ldflags: strip,
-		packages: []string{"github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner"}},
+	{step: "provisioner", summary: "CSI provisioner and resizer", module: "provisioner", ldflags: strip,
+		packages: []string{
+			"github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner",
+			"github.com/kubernetes-csi/external-resizer/cmd/csi-resizer",
+		}},
 	{step: "containerd", summary: "containerd", module: "containerd", ldflags: strip, tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
 		packages: []string{
 			"github.com/containerd/containerd/v2/cmd/containerd",

@@ -21,6 +21,7 @@ const (
 	WorkloadImage    = imagePrefix + "workload:lab"
 	ProvisionerImage = imagePrefix + "csi-provisioner:v5.3.0"
 	AttacherImage    = imagePrefix + "csi-attacher:v4.13.0"
+	ResizerImage     = imagePrefix + "csi-resizer:v1.14.0"
 	productTag       = ":dev"
 )
 
@@ -97,11 +98,12 @@ func buildBaseImages(ctx context.Context, w *Workshop, dir string) error {
 	if err := scratchImage(dir, PauseImage, pause, "/pause", ""); err != nil {
 		return err
 	}
-	for step, image := range map[string]struct{ reference, program string }{
-		"provisioner": {ProvisionerImage, "csi-provisioner"},
-		"attacher":    {AttacherImage, "csi-attacher"},
+	for _, image := range []struct{ step, reference, program string }{
+		{"provisioner", ProvisionerImage, "csi-provisioner"},
+		{"attacher", AttacherImage, "csi-attacher"},
+		{"provisioner", ResizerImage, "csi-resizer"},
 	} {
-		source, err := w.Artifact(step)
+		source, err := w.Artifact(image.step)
 		if err != nil {
 			return err
 		}
