@@ -1,0 +1,3 @@
+// Package whatif foretells what maintenance does to volumes: which are affected,
+// which pods notice and how, and what would refuse.
+package whatif
