@@ -52,7 +52,7 @@ build: ## Build the programs into bin/
 	  echo "build bin/distort-$$m"; \
 	  CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./modules/$$m/cmd/distort-$$m; \
 	done
-	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./modules/nvmeof/cmd/nvmeofctl
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./modules/nvmeof/cmd/nvmeofctl ./modules/manager/cmd/kubectl-distort
 
 .PHONY: generate
 generate: $(BIN)/controller-gen ## Regenerate deepcopy, CRDs and the chart's copy of them

@@ -3,4 +3,5 @@
 // on them, account for what is left and expire storage nodes that fell silent.
 //
 // The program is cmd/distort-manager; see README.md for its flags and rights.
+// cmd/kubectl-distort is the plugin by which people ask what is wrong.
 package manager
