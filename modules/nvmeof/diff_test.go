@@ -98,8 +98,10 @@ func TestEvidenceReadsAsOneLine(t *testing.T) {
 		{func() {}, "fence of nqn.h on nqn.a is not complete"},
 		{func() {
 			e.Drained = []nvmeof.Drain{{NSID: 1, DevicePath: "/dev/a", StartedAt: at, FinishedAt: at.Add(1500 * time.Millisecond)}}
-			e.CompletedAt = at.Add(2 * time.Second)
-		}, "nqn.a: nqn.h unlinked, drained [nsid 1 (/dev/a) in 1.5s], controllers ended, complete at 2026-11-30T04:00:02Z"},
+			e.AllowedHosts = []string{"nqn.i"}
+			e.RemovedAt, e.CompletedAt = at.Add(1600*time.Millisecond), at.Add(2*time.Second)
+		}, "nqn.a: drained [nsid 1 (/dev/a) in 1.5s], removed with all controllers at 2026-11-30T04:00:01.6Z, " +
+			"made again without nqn.h, hosts read back [nqn.i] at 2026-11-30T04:00:02Z"},
 		{func() { e.SubsystemAbsent = true }, "nqn.a: no subsystem, nothing to fence for nqn.h at 2026-11-30T04:00:02Z"},
 	} {
 		tc.change()

@@ -14,14 +14,14 @@ type Evidence struct {
 	// SubsystemAbsent tells that there was no such subsystem, hence nothing
 	// through which a host could write. The other observations are empty then.
 	SubsystemAbsent bool `json:"subsystemAbsent,omitempty"`
-	// AllowedHosts is the allow-list read back after the hosts were taken off.
-	AllowedHosts []string `json:"allowedHosts,omitempty"`
-	// UnlinkedAt is when that was read.
-	UnlinkedAt time.Time `json:"unlinkedAt,omitzero"`
 	// Drained has an entry for every namespace of the subsystem.
 	Drained []Drain `json:"drained,omitempty"`
-	// DisconnectedAt is when the target had ended all controllers.
-	DisconnectedAt time.Time `json:"disconnectedAt,omitzero"`
+	// RemovedAt is when the subsystem was read to be gone, and with it every way
+	// to its namespaces that a controller of it could have.
+	RemovedAt time.Time `json:"removedAt,omitzero"`
+	// AllowedHosts is the allow-list read back from the subsystem that was made in
+	// its place.
+	AllowedHosts []string `json:"allowedHosts,omitempty"`
 	// LeftDisabled are namespaces that were found disabled and stay so.
 	LeftDisabled []uint32 `json:"leftDisabled,omitempty"`
 	// CompletedAt is when the last step had been done.
@@ -47,12 +47,14 @@ func (e Evidence) String() string {
 	case !e.Complete():
 		return fmt.Sprintf("fence of %s on %s is not complete", hosts, e.NQN)
 	case e.SubsystemAbsent:
-		return fmt.Sprintf("%s: no subsystem, nothing to fence for %s at %s", e.NQN, hosts, e.CompletedAt.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("%s: no subsystem, nothing to fence for %s at %s", e.NQN, hosts, stamp(e.CompletedAt))
 	}
 	var drains []string
 	for _, d := range e.Drained {
 		drains = append(drains, fmt.Sprintf("nsid %d (%s) in %s", d.NSID, d.DevicePath, d.FinishedAt.Sub(d.StartedAt).Round(time.Millisecond)))
 	}
-	return fmt.Sprintf("%s: %s unlinked, drained [%s], controllers ended, complete at %s",
-		e.NQN, hosts, strings.Join(drains, ", "), e.CompletedAt.UTC().Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s: drained [%s], removed with all controllers at %s, made again without %s, hosts read back [%s] at %s",
+		e.NQN, strings.Join(drains, ", "), stamp(e.RemovedAt), hosts, strings.Join(e.AllowedHosts, ", "), stamp(e.CompletedAt))
 }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

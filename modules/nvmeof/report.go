@@ -14,7 +14,6 @@ const (
 	ActionDisable    Action = "disable"    // a namespace was disabled and drained
 	ActionLink       Action = "link"       // a host was admitted or a listener attached
 	ActionUnlink     Action = "unlink"     // a host was taken off or a listener detached
-	ActionDisconnect Action = "disconnect" // all controllers of the subsystem were ended
 	ActionRevalidate Action = "revalidate" // the size of a namespace's device was taken anew
 )
 

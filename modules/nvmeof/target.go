@@ -34,8 +34,9 @@ type Target interface {
 	// Revoking a host that is not on the list fences all the same, because an
 	// earlier call may have died after it took the host off: callers keep
 	// "must fence" durable and call again until nil. If the subsystem does not
-	// exist, the evidence says so and the error is nil. Namespaces that Revoke
-	// found disabled stay disabled; Ensure enables them.
+	// exist, the evidence says so and the error is nil; a call that died may have
+	// left it so, and Ensure makes it again. Namespaces that Revoke found
+	// disabled stay disabled; Ensure enables them.
 	Revoke(ctx context.Context, nqn, hostNQN string) (Evidence, error)
 
 	// Revalidate makes the target take the size of the namespace's device anew

@@ -22,13 +22,21 @@ const (
 func TestModelKernelConforms(t *testing.T) {
 	devices := []string{"/dev/nvme0n1", "/dev/nvme1n1"}
 	listeners := parseListeners(t, "tcp://10.0.0.1:4420,tcp://[fd00::1]:4420,rdma://10.0.0.1:4421,rdma://[fd00::1]:4421")
-	k := nvmeoftest.NewKernel(nvmeoftest.WithDevices(devices...),
-		nvmeoftest.WithAddresses(netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")))
-	nvmeoftest.RunConformance(t, nvmeoftest.Env{
-		Target: kernel.New(k, kernel.WithSettle(0)), FS: k, Devices: devices, Listeners: listeners,
-	})
-	if left := leftovers(k); len(left) > 0 {
-		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+	for name, options := range map[string][]nvmeoftest.Option{"as Debian builds it": nil, "with debugfs": {nvmeoftest.WithDebugfs()}} {
+		t.Run(name, func(t *testing.T) {
+			k := nvmeoftest.NewKernel(append(options, nvmeoftest.WithDevices(devices...),
+				nvmeoftest.WithAddresses(netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")))...)
+			nvmeoftest.RunConformance(t, nvmeoftest.Env{
+				Target: kernel.New(k, kernel.WithDebugFS(k.Debug())), FS: k, Devices: devices, Listeners: listeners,
+				Connect: func(host, nqn string, l nvmeof.Listener) (func() error, error) {
+					c, err := k.Connect(host, nqn, l)
+					return func() error { k.Disconnect(c); return nil }, err
+				},
+			})
+			if left := leftovers(k); len(left) > 0 {
+				t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+			}
+		})
 	}
 }
 
@@ -39,7 +47,7 @@ func TestRealKernelConforms(t *testing.T) {
 	}
 	fs := kernel.OS(root)
 	nvmeoftest.RunConformance(t, nvmeoftest.Env{
-		Target: kernel.New(fs), FS: fs,
+		Target: kernel.New(fs, kernel.WithDebugFS(kernel.OS(kernel.DebugRoot))), FS: fs, Connect: connectFabrics,
 		Devices:   strings.Split(os.Getenv(envDevices), ","),
 		Listeners: parseListeners(t, os.Getenv(envListeners)),
 	})

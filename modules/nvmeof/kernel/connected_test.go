@@ -20,7 +20,7 @@ func TestConnectedHostsAreShownWhereTheKernelShowsThem(t *testing.T) {
 		}
 		return state.ConnectedHosts
 	}
-	shown := kernel.New(k, kernel.WithSettle(0), kernel.WithDebugFS(k.Debug()))
+	shown := kernel.New(k, kernel.WithDebugFS(k.Debug()))
 	if got := connected(shown); got == nil || len(got) != 0 {
 		t.Errorf("nobody is connected, shown is %#v", got)
 	}

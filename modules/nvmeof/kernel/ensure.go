@@ -18,7 +18,7 @@ func (t *Target) Ensure(ctx context.Context, want nvmeof.Subsystem) (nvmeof.Repo
 	if err := want.Validate(); err != nil {
 		return nvmeof.Report{}, err
 	}
-	return change(ctx, t, func(s *session) (nvmeof.Report, error) {
+	return change(ctx, t, want.NQN, func(s *session) (nvmeof.Report, error) {
 		var report nvmeof.Report
 		err := s.ensure(want, &report)
 		report.Changes = s.changes
@@ -30,24 +30,26 @@ func (t *Target) Ensure(ctx context.Context, want nvmeof.Subsystem) (nvmeof.Repo
 }
 
 func (s *session) ensure(want nvmeof.Subsystem, report *nvmeof.Report) error {
-	sub, ports, err := s.t.load(want.NQN)
+	sub, _, err := s.t.load(want.NQN)
 	if err != nil {
 		return err
 	}
-	if sub == nil {
-		report.Created = true
-		if err := s.mkdir(join("subsystems", want.NQN)); err != nil {
-			return err
+	if sub != nil {
+		if sub.passthru {
+			return fmt.Errorf("%w: subsystem passes a whole controller through", nvmeof.ErrUnsupported)
 		}
-		if sub, err = s.t.readSubsystem(want.NQN, ports); err != nil {
-			return err
+		if len(nvmeof.Diff(want, sub.State)) == 0 {
+			return nil
 		}
 	}
-	if sub.passthru {
-		return fmt.Errorf("%w: subsystem passes a whole controller through", nvmeof.ErrUnsupported)
-	}
-	if report.Fenced, err = s.fenceStrangers(sub, want); err != nil {
+	report.Created = sub == nil
+	if report.Fenced, err = s.fenceStrangers(&sub, want); err != nil {
 		return err
+	}
+	if sub == nil {
+		if sub, err = s.makeSubsystem(want.NQN); err != nil {
+			return err
+		}
 	}
 	if err := s.ensureNamespaces(sub, want); err != nil {
 		return err
@@ -55,64 +57,57 @@ func (s *session) ensure(want nvmeof.Subsystem, report *nvmeof.Report) error {
 	if err := s.ensureIdentity(sub, want); err != nil {
 		return err
 	}
-	if err := s.admit(sub, want.AllowedHosts); err != nil {
+	if err := s.share(func() error {
+		if err := s.admit(sub, want.AllowedHosts); err != nil {
+			return err
+		}
+		return s.ensureListeners(want)
+	}); err != nil {
 		return err
 	}
-	if err := s.ensureListeners(ports, want); err != nil {
-		return err
-	}
-	if len(s.changes) == 0 {
-		return nil
+	if report.Fenced != nil {
+		if err := s.observe(report.Fenced); err != nil {
+			return err
+		}
 	}
 	return s.verify(want)
 }
 
-// fenceStrangers makes sure that no host that is not wanted can write.
+// fenceStrangers makes sure that no host that is not wanted can write: it takes
+// the whole subsystem away, with every controller it has, and sub is nil then.
 //
-// There is no memory but the kernel's own state, so the namespaces are disabled
-// before the host is unlinked: a disabled namespace is the mark of a fence that
-// was not finished (or of an export that was never finished, where a fence does
-// no harm), and the next call fences again before it enables anything.
-//
-// It also fences before the first host enters an empty allow-list. A Revoke
-// that died after it took the last host off leaves that host connected and
-// nothing to see; nobody who is allowed is disturbed.
-func (s *session) fenceStrangers(sub *subsystem, want nvmeof.Subsystem) (*nvmeof.Evidence, error) {
-	var strangers []string
-	for _, host := range sub.AllowedHosts {
+// There is no memory but the kernel's own state. What takeDown leaves when it is
+// killed has a mark, and the next call fences again before it enables anything.
+func (s *session) fenceStrangers(sub **subsystem, want nvmeof.Subsystem) (*nvmeof.Evidence, error) {
+	if *sub == nil {
+		return nil, nil
+	}
+	e := &nvmeof.Evidence{NQN: want.NQN}
+	for _, host := range (*sub).AllowedHosts {
 		if !slices.Contains(want.AllowedHosts, host) {
-			strangers = append(strangers, host)
+			e.Hosts = append(e.Hosts, host)
 		}
 	}
-	unlink := len(strangers) > 0 || sub.AllowAnyHost
-	unfinished := slices.ContainsFunc(sub.namespaces, func(ns namespace) bool { return !ns.Enabled })
-	first := len(sub.AllowedHosts) == 0 && len(want.AllowedHosts) > 0 && len(sub.namespaces) > 0
-	if !unlink && !unfinished && !first {
+	if len(e.Hosts) == 0 && !(*sub).AllowAnyHost && !(*sub).unfinished() {
 		return nil, nil
 	}
-	f := s.newFence(sub, strangers)
-	if err := f.drain(); err != nil {
+	var err error
+	if e.Drained, err = s.takeDown(*sub); err != nil {
 		return nil, err
 	}
-	if unlink {
-		if err := f.unlink(); err != nil {
-			return nil, err
-		}
-		if err := f.drain(); err != nil { // the order of design.md §6, whatever the mark did
-			return nil, err
-		}
-	}
-	if err := f.disconnect(); err != nil {
-		return nil, err
-	}
-	if err := f.forgetHosts(); err != nil {
-		return nil, err
-	}
-	if len(strangers) == 0 {
+	*sub = nil
+	e.RemovedAt = s.t.now()
+	if len(e.Hosts) == 0 {
 		return nil, nil
 	}
-	f.evidence.CompletedAt = s.t.now()
-	return &f.evidence, nil
+	return e, s.share(func() error {
+		for _, host := range e.Hosts {
+			if err := s.forgetHost(host); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // ensureIdentity writes serial and model. It comes after the fence and the

@@ -5,81 +5,63 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"syscall"
+	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 )
 
-// fence is the sequence of design.md §6, step by step, and what was observed.
-// Its methods are the steps; Revoke and Ensure call them in their orders.
-type fence struct {
-	*session
-	sub      *subsystem
-	evidence nvmeof.Evidence
+// takeDown removes a subsystem in the order of the fence (see the package's
+// comment). Every prefix of it is a subsystem that has a disabled namespace, or
+// none: that is the mark of a fence that was not finished, see unfinished.
+func (s *session) takeDown(sub *subsystem) ([]nvmeof.Drain, error) {
+	drained, err := s.drain(sub)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.share(func() error { return s.detach(sub) }); err != nil {
+		return nil, err
+	}
+	for _, ns := range sub.namespaces {
+		if err := s.rmdir(ns.dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.rmdir(sub.dir); err != nil {
+		return nil, err
+	}
+	return drained, s.absent(sub.NQN)
 }
 
-func (s *session) newFence(sub *subsystem, hosts []string) *fence {
-	return &fence{session: s, sub: sub, evidence: nvmeof.Evidence{NQN: sub.NQN, Hosts: hosts}}
-}
-
-// unlink takes the hosts off the allow-list and reads the list back.
-func (f *fence) unlink() error {
-	if f.sub.AllowAnyHost {
-		if err := f.set(join(f.sub.dir, "attr_allow_any_host"), "1", "0"); err != nil {
-			return err
-		}
-	}
-	list := join(f.sub.dir, "allowed_hosts")
-	for name, host := range f.sub.hostLinks {
-		if !slices.Contains(f.evidence.Hosts, host) {
-			continue
-		}
-		if err := f.session.unlink(join(list, name)); err != nil {
-			return err
-		}
-		delete(f.sub.hostLinks, name)
-	}
-
-	r := reader{t: f.t}
-	anyHost := r.attr(join(f.sub.dir, "attr_allow_any_host"))
-	links := r.links(list)
-	if r.err != nil {
-		return fmt.Errorf("read the allow-list back: %w", r.err)
-	}
-	f.evidence.AllowedHosts = []string{}
-	for _, host := range links {
-		f.evidence.AllowedHosts = append(f.evidence.AllowedHosts, host)
-		if slices.Contains(f.evidence.Hosts, host) {
-			return fmt.Errorf("%w: host %s is on the allow-list again", nvmeof.ErrBusy, host)
-		}
-	}
-	slices.Sort(f.evidence.AllowedHosts)
-	if anyHost != "0" {
-		return fmt.Errorf("%w: attr_allow_any_host is %q again", nvmeof.ErrBusy, anyHost)
-	}
-	f.evidence.UnlinkedAt = f.t.now()
-	return nil
+// unfinished tells whether an earlier call may have died between the drain and
+// the removal, so that hosts may still be connected whom nobody admits. A
+// subsystem that is being made looks the same, and making it again does no harm.
+func (sub *subsystem) unfinished() bool {
+	return len(sub.namespaces) == 0 ||
+		slices.ContainsFunc(sub.namespaces, func(ns namespace) bool { return !ns.Enabled })
 }
 
 // drain disables every namespace. It writes also where "enable" reads 0: that
 // is so from the moment a drain begins, and only the write waits for its end.
-func (f *fence) drain() error {
-	f.evidence.Drained = nil
-	for i := range f.sub.namespaces {
-		ns := &f.sub.namespaces[i]
-		d := nvmeof.Drain{NSID: ns.NSID, DevicePath: ns.DevicePath, StartedAt: f.t.now()}
-		if err := f.disable(ns); err != nil {
-			return err
+func (s *session) drain(sub *subsystem) ([]nvmeof.Drain, error) {
+	drained := []nvmeof.Drain{}
+	for i := range sub.namespaces {
+		ns := &sub.namespaces[i]
+		d := nvmeof.Drain{NSID: ns.NSID, DevicePath: ns.DevicePath, StartedAt: s.t.now()}
+		if err := s.disable(ns); err != nil {
+			return nil, err
 		}
-		d.FinishedAt = f.t.now()
-		f.evidence.Drained = append(f.evidence.Drained, d)
+		d.FinishedAt = s.t.now()
+		drained = append(drained, d)
 	}
-	return nil
+	return drained, nil
 }
 
 // disable drains one namespace and reads back that it is disabled.
 func (s *session) disable(ns *namespace) error {
 	enable := join(ns.dir, "enable")
+	if err := s.awaitDevice(ns.DevicePath, enable); err != nil {
+		return err
+	}
 	if err := s.write(nvmeof.ActionDisable, enable, "", "0"); err != nil {
 		return err
 	}
@@ -91,44 +73,82 @@ func (s *session) disable(ns *namespace) error {
 	return nil
 }
 
-// disconnect ends every controller of the subsystem: the kernel does so when
-// attr_qid_max is written, with whatever value.
-func (f *fence) disconnect() error {
-	if f.sub.qidMax == "" {
-		return fmt.Errorf("%w: this kernel's subsystems have no attr_qid_max, so controllers cannot be ended", nvmeof.ErrUnsupported)
+// awaitDevice waits until the device has answered a read. While a namespace
+// drains, the kernel lets nobody change any subsystem nor connect to one, so a
+// drain is only begun on a device that answers.
+func (s *session) awaitDevice(path, enable string) error {
+	if path == "" {
+		return nil
 	}
-	if err := f.write(nvmeof.ActionDisconnect, join(f.sub.dir, "attr_qid_max"), "", f.sub.qidMax); err != nil {
-		return err
-	}
-	if err := f.wait(f.t.settle); err != nil {
-		return err
-	}
-	f.evidence.DisconnectedAt = f.t.now()
-	return nil
+	now := step{what: fmt.Sprintf("%s %s (device %s does not answer a read, so the drain was not begun)", nvmeof.ActionDisable, enable, path), drain: true}
+	return s.during(now, func() error {
+		select {
+		case <-s.t.probes.start(s.t.fs, path):
+			return nil
+		case <-s.ctx.Done():
+			return abandoned(&now, s.ctx.Err())
+		}
+	})
 }
 
-// forgetHosts removes the directories of the fenced hosts where nothing else
-// uses them.
-func (f *fence) forgetHosts() error {
-	for _, host := range f.evidence.Hosts {
-		if err := f.forgetHost(host); err != nil {
+// detach takes the subsystem off its ports, so that nobody finds it any more,
+// and all hosts off its list.
+func (s *session) detach(sub *subsystem) error {
+	ports, err := s.t.readPorts()
+	if err != nil {
+		return err
+	}
+	for _, p := range ports {
+		if link, linked := p.linkOf(sub.NQN); linked {
+			if err := s.unlink(join(p.dir, "subsystems", link)); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range sub.hostLinks {
+		if err := s.unlink(join(sub.dir, "allowed_hosts", name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forgetHost removes a host's directory unless a subsystem links it or it
-// carries a key, which somebody put there.
-func (s *session) forgetHost(host string) error {
-	dir := join("hosts", host)
-	r := reader{t: s.t}
-	if key := r.optional(join(dir, "dhchap_key")); r.err != nil || key != "" {
-		return r.err
+// absent reads back that there is no such subsystem.
+func (s *session) absent(nqn string) error {
+	names, err := s.t.subsystemNames()
+	if err != nil {
+		return err
 	}
-	err := s.rmdir(dir)
-	if errors.Is(err, syscall.EBUSY) || errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if slices.Contains(names, nqn) {
+		return fmt.Errorf("%w: subsystem is there again (someone else changes the target)", nvmeof.ErrBusy)
 	}
-	return err
+	return nil
 }
+
+// makeSubsystem makes the subsystem's directory and reads what the kernel put
+// into it.
+//
+// A kernel with nvmet's debugfs refuses a name with EEXIST as long as a removed
+// subsystem of that name still has a controller. They end on their own, and
+// there is no event for it.
+func (s *session) makeSubsystem(nqn string) (*subsystem, error) {
+	dir := join("subsystems", nqn)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := s.mkdir(dir)
+		if err == nil {
+			return s.t.readSubsystem(nqn, nil)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		now := step{what: "make " + dir + " (the controllers of the removed subsystem have not ended yet)"}
+		if err := s.during(now, func() error { return s.wait(pause) }); err != nil {
+			return nil, abandoned(&now, err)
+		}
+	}
+}
+
+const (
+	firstPause   = 5 * time.Millisecond
+	longestPause = 250 * time.Millisecond
+)

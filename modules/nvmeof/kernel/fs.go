@@ -9,25 +9,24 @@ const DefaultRoot = "/sys/kernel/config/nvmet"
 const DebugRoot = "/sys/kernel/debug/nvmet"
 
 // DebugFS is what the target reads from debugfs, relative to DebugRoot; OS and
-// nvmeoftest.Kernel.Debug have it.
+// nvmeoftest.Kernel.Debug have it. Every path is relative to its root, with
+// slashes and without "..", and errors unwrap to the errno of the kernel.
 type DebugFS interface {
-	ReadDir(path string) ([]string, error)
-	ReadFile(path string) ([]byte, error)
-}
-
-// FS is all that the target needs from configfs. Every path is relative to the
-// nvmet directory, with slashes and without ".." ("subsystems/NQN/enable"), and
-// errors unwrap to the errno of the kernel. nvmeoftest.Kernel implements it in
-// memory.
-type FS interface {
-	// Mkdir makes an object.
-	Mkdir(path string) error
-	// Rmdir removes an object.
-	Rmdir(path string) error
 	// ReadDir returns the names in a directory, in any order.
 	ReadDir(path string) ([]string, error)
 	// ReadFile returns an attribute as the kernel shows it.
 	ReadFile(path string) ([]byte, error)
+}
+
+// FS is all that the target needs from configfs, below the nvmet directory
+// ("subsystems/NQN/enable"), and from the devices it exports.
+// nvmeoftest.Kernel implements it in memory.
+type FS interface {
+	DebugFS // for the same reads
+	// Mkdir makes an object.
+	Mkdir(path string) error
+	// Rmdir removes an object.
+	Rmdir(path string) error
 	// WriteFile stores an attribute that exists, in one write, and never
 	// creates a file.
 	WriteFile(path string, data []byte) error
@@ -39,4 +38,8 @@ type FS interface {
 	Readlink(path string) (string, error)
 	// Remove removes a link.
 	Remove(path string) error
+	// AwaitDevice reads the first block of a device, past all caches, and
+	// returns when the device has answered; an error is an answer too. The path
+	// is the namespace's.
+	AwaitDevice(path string)
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"syscall"
 )
 
 // admit links the hosts that are not on the allow-list yet.
@@ -29,4 +30,19 @@ func (s *session) admit(sub *subsystem, hosts []string) error {
 		sub.hostLinks[name] = host
 	}
 	return nil
+}
+
+// forgetHost removes a host's directory unless a subsystem links it or it
+// carries a key, which somebody put there.
+func (s *session) forgetHost(host string) error {
+	dir := join("hosts", host)
+	r := reader{t: s.t}
+	if key := r.optional(join(dir, "dhchap_key")); r.err != nil || key != "" {
+		return r.err
+	}
+	err := s.rmdir(dir)
+	if errors.Is(err, syscall.EBUSY) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -37,31 +39,49 @@ func (s *session) ensureNamespaces(sub *subsystem, want nvmeof.Subsystem) error 
 	if len(todo) == 0 {
 		return nil
 	}
-	if err := s.exportedElsewhere(want.NQN, todo); err != nil {
+	free := func() error { return s.exportedElsewhere(want.NQN, todo) }
+	if err := s.share(free); err != nil {
 		return err
 	}
 	for _, w := range todo {
-		if is := have[w.NSID]; is != nil && is.Enabled {
+		switch is := have[w.NSID]; {
+		case is == nil:
+			dir := join(sub.dir, "namespaces", strconv.FormatUint(uint64(w.NSID), 10))
+			if err := s.mkdir(dir); err != nil {
+				return err
+			}
+			have[w.NSID] = &namespace{dir: dir}
+		case is.Enabled:
 			if err := s.disable(is); err != nil {
 				return err
 			}
 		}
 	}
-	for _, w := range todo {
-		if err := s.writeNamespace(sub, w, have); err != nil {
+	// Nobody else takes a device or an identity between the last look and the
+	// moment when it can be seen that they are taken.
+	err := s.share(func() error {
+		if err := free(); err != nil {
 			return err
 		}
+		for _, w := range todo {
+			if err := s.writeNamespace(have[w.NSID].dir, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, w := range todo {
-		if err := s.enable(*have[w.NSID]); err != nil {
+		if err := s.enable(have[w.NSID].dir); err != nil {
 			return fmt.Errorf("namespace %d: %w", w.NSID, deviceError(w.DevicePath, err))
 		}
 	}
 	return nil
 }
 
-// removeNamespace drains first: rmdir alone would drain too, but with the
-// directory locked, so that nobody could even read it.
+// removeNamespace drains first: rmdir does not always (see the package's comment).
 func (s *session) removeNamespace(ns *namespace) error {
 	if err := s.disable(ns); err != nil {
 		return err
@@ -69,33 +89,28 @@ func (s *session) removeNamespace(ns *namespace) error {
 	return s.rmdir(ns.dir)
 }
 
-func (s *session) writeNamespace(sub *subsystem, w nvmeof.Namespace, have map[uint32]*namespace) error {
-	is := have[w.NSID]
-	if is == nil {
-		dir := join(sub.dir, "namespaces", strconv.FormatUint(uint64(w.NSID), 10))
-		if err := s.mkdir(dir); err != nil {
-			return err
-		}
-		r := reader{t: s.t}
-		made := r.namespace(dir)
-		if r.err != nil {
-			return fmt.Errorf("read namespace %d: %w", w.NSID, r.err)
-		}
-		is = &made
-		have[w.NSID] = is
-	}
-	if err := s.set(join(is.dir, "device_path"), is.DevicePath, w.DevicePath); err != nil {
-		return err
-	}
-	if err := s.set(join(is.dir, "device_uuid"), is.UUID.String(), w.UUID.String()); err != nil {
-		return err
+// writeNamespace gives a disabled namespace its device and identity.
+func (s *session) writeNamespace(dir string, w nvmeof.Namespace) error {
+	r := reader{t: s.t}
+	is := r.namespace(dir)
+	if r.err != nil {
+		return fmt.Errorf("read namespace %d: %w", w.NSID, r.err)
 	}
 	// The kernel prints an NGUID with hyphens, as it does a UUID.
-	return s.set(join(is.dir, "device_nguid"), nvmeof.UUID(is.NGUID).String(), nvmeof.UUID(w.NGUID).String())
+	for _, a := range []struct{ attr, from, to string }{
+		{"device_path", is.DevicePath, w.DevicePath},
+		{"device_uuid", is.UUID.String(), w.UUID.String()},
+		{"device_nguid", nvmeof.UUID(is.NGUID).String(), nvmeof.UUID(w.NGUID).String()},
+	} {
+		if err := s.set(join(dir, a.attr), a.from, a.to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s *session) enable(ns namespace) error {
-	return s.write(nvmeof.ActionEnable, join(ns.dir, "enable"), "", "1")
+func (s *session) enable(dir string) error {
+	return s.write(nvmeof.ActionEnable, join(dir, "enable"), "", "1")
 }
 
 // exportedElsewhere refuses a device or an identity that another subsystem has:
@@ -106,29 +121,34 @@ func (s *session) exportedElsewhere(nqn string, todo []nvmeof.Namespace) error {
 	if err != nil {
 		return err
 	}
-	r := reader{t: s.t}
 	for _, other := range slices.DeleteFunc(names, func(n string) bool { return n == nqn }) {
 		list := join("subsystems", other, "namespaces")
+		r := reader{t: s.t}
 		for _, name := range r.names(list) {
 			ns := r.namespace(join(list, name))
+			if r.err != nil {
+				break
+			}
 			for _, w := range todo {
 				what := ""
 				switch {
-				case ns.DevicePath == w.DevicePath:
+				case ns.DevicePath == w.DevicePath && w.DevicePath != "":
 					what = "device " + w.DevicePath
 				case ns.UUID == w.UUID:
 					what = "uuid " + w.UUID.String()
-				case ns.NGUID == w.NGUID:
+				case ns.NGUID == w.NGUID && !w.NGUID.IsZero():
 					what = "nguid " + w.NGUID.String()
 				}
-				if what != "" && r.err == nil {
+				if what != "" {
 					return fmt.Errorf("namespace %d: %w: %s is in subsystem %s, namespace %d", w.NSID, nvmeof.ErrDeviceInUse, what, other, ns.NSID)
 				}
 			}
 		}
-	}
-	if r.err != nil {
-		return fmt.Errorf("read the other subsystems: %w", r.err)
+		// A subsystem that vanishes under the look is being removed, and comes to
+		// this same look before it gets a device again.
+		if r.err != nil && !errors.Is(r.err, fs.ErrNotExist) {
+			return fmt.Errorf("read subsystem %s: %w", other, r.err)
+		}
 	}
 	return nil
 }

@@ -107,3 +107,20 @@ func (f osFS) WriteFile(path string, data []byte) error {
 	_, err = file.Write(data)
 	return errors.Join(err, file.Close())
 }
+
+// AwaitDevice does not wait for a device that cannot be opened without waiting:
+// such a one has nothing in flight.
+func (f osFS) AwaitDevice(path string) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	// A mapping is aligned as O_DIRECT wants it.
+	block, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Munmap(block) }()
+	_, _ = unix.Pread(fd, block, 0)
+}

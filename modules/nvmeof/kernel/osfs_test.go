@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 )
@@ -91,5 +92,28 @@ func TestOSLinksToTheObjectUnderItsRoot(t *testing.T) {
 	names, err := fs.ReadDir("hosts")
 	if err != nil || !slices.Equal(names, []string{"a"}) {
 		t.Errorf("names %v, %v", names, err)
+	}
+}
+
+func TestOSAwaitsNothingOfWhatIsNoDevice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		for _, path := range []string{"/dev/absent", t.TempDir(), file, pipe} {
+			kernel.OS("/").AwaitDevice(path)
+		}
+	}()
+	select {
+	case <-answered:
+	case <-time.After(time.Minute):
+		t.Error("waits for ever")
 	}
 }

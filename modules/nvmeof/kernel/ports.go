@@ -10,7 +10,11 @@ import (
 // no other. A port is found by its address and shared by all subsystems that
 // want it. Wrong ports are left first, because they may hold the address that
 // is wanted (a wildcard does).
-func (s *session) ensureListeners(ports []port, want nvmeof.Subsystem) error {
+func (s *session) ensureListeners(want nvmeof.Subsystem) error {
+	ports, err := s.t.readPorts()
+	if err != nil {
+		return err
+	}
 	missing := map[nvmeof.Listener]bool{}
 	for _, l := range want.Listeners {
 		missing[l] = true

@@ -22,7 +22,7 @@ type subsystem struct {
 	dir        string
 	hostLinks  map[string]string // link name -> host NQN
 	namespaces []namespace
-	qidMax     string
+	links      []string // paths of the links by which the Ports serve it
 	passthru   bool
 }
 
@@ -129,7 +129,6 @@ func (t *Target) readSubsystem(nqn string, ports []port) (*subsystem, error) {
 		Namespaces:   []nvmeof.NamespaceState{},
 		Ports:        []nvmeof.Port{},
 	}
-	sub.qidMax = r.optional(join(dir, "attr_qid_max"))
 	sub.passthru = r.optional(join(dir, "passthru", "enable")) == "1"
 	for _, host := range sub.hostLinks {
 		sub.AllowedHosts = append(sub.AllowedHosts, host)
@@ -146,8 +145,9 @@ func (t *Target) readSubsystem(nqn string, ports []port) (*subsystem, error) {
 		sub.Namespaces = append(sub.Namespaces, ns.NamespaceState)
 	}
 	for _, p := range ports {
-		if _, linked := p.linkOf(nqn); linked {
+		if link, linked := p.linkOf(nqn); linked {
 			sub.Ports = append(sub.Ports, p.Port)
+			sub.links = append(sub.links, join(p.dir, "subsystems", link))
 		}
 	}
 	if r.err == nil && t.debug != nil {
@@ -187,33 +187,48 @@ func (t *Target) connected(nqn string) ([]string, error) {
 	return slices.Compact(hosts), nil
 }
 
+// readPorts reads all ports. Others may change them meanwhile, unless they are
+// read inside session.share.
 func (t *Target) readPorts() ([]port, error) {
 	r := reader{t: t}
 	var ports []port
 	for _, name := range r.names("ports") {
-		id, err := strconv.ParseUint(name, 0, 16)
-		if err != nil {
-			return nil, fmt.Errorf("port %q: %w", name, err)
+		p, err := t.readPort(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
 		}
-		dir := join("ports", name)
-		ports = append(ports, port{
-			dir:       dir,
-			links:     r.links(join(dir, "subsystems")),
-			referrals: len(r.names(join(dir, "referrals"))) > 0,
-			Port: nvmeof.Port{
-				ID:        uint16(id),
-				Transport: r.attr(join(dir, "addr_trtype")),
-				Family:    r.attr(join(dir, "addr_adrfam")),
-				Address:   r.attr(join(dir, "addr_traddr")),
-				Service:   r.attr(join(dir, "addr_trsvcid")),
-			},
-		})
+		if err != nil {
+			return nil, fmt.Errorf("read port %q: %w", name, err)
+		}
+		ports = append(ports, p)
 	}
 	slices.SortFunc(ports, func(a, b port) int { return cmp.Compare(a.ID, b.ID) })
 	if r.err != nil {
 		return nil, fmt.Errorf("read ports: %w", r.err)
 	}
 	return ports, nil
+}
+
+func (t *Target) readPort(name string) (port, error) {
+	id, err := strconv.ParseUint(name, 0, 16)
+	if err != nil {
+		return port{}, err
+	}
+	r := reader{t: t}
+	dir := join("ports", name)
+	p := port{
+		dir:       dir,
+		links:     r.links(join(dir, "subsystems")),
+		referrals: len(r.names(join(dir, "referrals"))) > 0,
+		Port: nvmeof.Port{
+			ID:        uint16(id),
+			Transport: r.attr(join(dir, "addr_trtype")),
+			Family:    r.attr(join(dir, "addr_adrfam")),
+			Address:   r.attr(join(dir, "addr_traddr")),
+			Service:   r.attr(join(dir, "addr_trsvcid")),
+		},
+	}
+	return p, r.err
 }
 
 // linkOf returns the name of the link by which the port serves the subsystem.
@@ -271,6 +286,9 @@ func (r *reader) links(p string) map[string]string {
 	links := map[string]string{}
 	for _, name := range r.names(p) {
 		target, err := r.t.fs.Readlink(join(p, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
 		if err != nil {
 			r.err = err
 			return links

@@ -16,7 +16,7 @@ func (t *Target) Revalidate(ctx context.Context, nqn string, nsid uint32) error 
 	if _, err := nvmeof.ParseNQN(nqn); err != nil {
 		return err
 	}
-	_, err := change(ctx, t, func(s *session) (struct{}, error) {
+	_, err := change(ctx, t, nqn, func(s *session) (struct{}, error) {
 		return struct{}{}, s.revalidate(nqn, nsid)
 	})
 	if err != nil {

@@ -12,23 +12,48 @@ import (
 	"github.com/distort-io/distort/modules/nvmeof"
 )
 
-// session is one change of the target while it has the turn. Every effect goes
+// session is one change of a subsystem while it has the turn. Every effect goes
 // through it: it stops when the context has ended, tells others what it is
 // doing, and records what it did.
 type session struct {
 	t       *Target
 	ctx     context.Context
+	doing   *turn
+	sharing *turn // while it changes what the subsystems share
 	changes []nvmeof.Change
+}
+
+// share runs do as the only change of what the subsystems share.
+func (s *session) share(do func() error) error {
+	const everything = ""
+	common, err := s.t.shared.take(s.ctx, everything)
+	if err != nil {
+		return err
+	}
+	s.sharing = common
+	defer func() {
+		s.sharing = nil
+		s.t.shared.release(everything, common)
+	}()
+	return do()
+}
+
+// during tells others what is going on while do runs.
+func (s *session) during(now step, do func() error) error {
+	s.doing.step.Store(&now)
+	if s.sharing != nil {
+		s.sharing.step.Store(&now)
+		defer s.sharing.step.Store(nil)
+	}
+	defer s.doing.step.Store(nil)
+	return do()
 }
 
 func (s *session) effect(c nvmeof.Change, run func() error) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	s.t.step.Store(&step{what: c.String(), drain: c.Action == nvmeof.ActionDisable})
-	err := run()
-	s.t.step.Store(nil)
-	if err != nil {
+	if err := s.during(step{what: c.String(), drain: c.Action == nvmeof.ActionDisable}, run); err != nil {
 		return failed(c, err)
 	}
 	s.changes = append(s.changes, c)
@@ -67,9 +92,6 @@ func (s *session) set(path, from, to string) error {
 
 // wait waits, bounded by the context.
 func (s *session) wait(d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

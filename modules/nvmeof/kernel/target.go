@@ -3,41 +3,30 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 )
 
-// DefaultSettle is how long a fence waits after it has ended the controllers,
-// before it enables the namespaces again: the kernel tears queues down in a
-// work queue, and what was already in a socket's buffer shall meet a disabled
-// namespace. It is a margin and no proof; the drain is the proof.
-const DefaultSettle = 50 * time.Millisecond
-
 // Target is nvmeof.Target over configfs. All methods may be called from many
-// goroutines. Changes are made one call at a time, since the ports are shared
-// and the kernel serialises them anyhow; reads wait for nobody.
+// goroutines. Changes of one subsystem are made one call at a time; what the
+// subsystems share (ports, hosts, devices) is changed by one call at a time, and
+// never while a device is waited for. Reads wait for nobody.
 type Target struct {
-	fs     FS
-	debug  DebugFS // nil: the kernel does not show controllers
-	now    func() time.Time
-	settle time.Duration
-	ports  portRange
+	fs    FS
+	debug DebugFS // nil: the kernel does not show controllers
+	now   func() time.Time
+	ports portRange
 
-	// turn holds one token. Whoever has it may change the target. A call that
-	// was abandoned in the kernel keeps it until the kernel comes back.
-	turn chan struct{}
-	// step is what the holder of the token is doing, for messages.
-	step atomic.Pointer[step]
+	// subsystems gives each subsystem, and shared what they have in common, to
+	// one change at a time. A call that was abandoned in the kernel keeps what it
+	// has until the kernel comes back.
+	subsystems turns
+	shared     turns
+	probes     probes
 }
 
 var _ nvmeof.Target = (*Target)(nil)
-
-type step struct {
-	what  string
-	drain bool
-}
 
 type portRange struct{ first, last uint16 }
 
@@ -46,10 +35,6 @@ type Option func(*Target)
 
 // WithClock sets the clock that stamps evidence; the default is time.Now.
 func WithClock(now func() time.Time) Option { return func(t *Target) { t.now = now } }
-
-// WithSettle sets how long a fence waits before it enables namespaces again;
-// the default is DefaultSettle.
-func WithSettle(d time.Duration) Option { return func(t *Target) { t.settle = d } }
 
 // WithPortIDs sets the IDs, first to last, of the ports that the target makes
 // and removes; the default is 1 to 65535. Ports outside are used when they have
@@ -67,26 +52,24 @@ func WithDebugFS(fs DebugFS) Option { return func(t *Target) { t.debug = fs } }
 // New returns the target behind fs; for this host's kernel that is
 // OS(DefaultRoot). It touches nothing yet.
 func New(fs FS, opts ...Option) *Target {
-	t := &Target{fs: fs, now: time.Now, settle: DefaultSettle, ports: portRange{1, 65535}, turn: make(chan struct{}, 1)}
+	t := &Target{fs: fs, now: time.Now, ports: portRange{1, 65535}}
 	for _, o := range opts {
 		o(t)
 	}
-	t.turn <- struct{}{}
 	return t
 }
 
-// change runs body as the only change of the target. It returns when body
+// change runs body as the only change of the subsystem. It returns when body
 // does, or when ctx ends, whichever is first; in the second case body goes on
-// only to the end of the effect it is in, and holds the target that long.
-func change[T any](ctx context.Context, t *Target, body func(*session) (T, error)) (T, error) {
+// only to the end of the effect it is in, and holds the subsystem that long.
+func change[T any](ctx context.Context, t *Target, nqn string, body func(*session) (T, error)) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
 		return zero, err
 	}
-	select {
-	case <-t.turn:
-	case <-ctx.Done():
-		return zero, fmt.Errorf("%w: %s is not finished: %w", nvmeof.ErrBusy, t.doing(), ctx.Err())
+	mine, err := t.subsystems.take(ctx, nqn)
+	if err != nil {
+		return zero, err
 	}
 
 	type result struct {
@@ -94,11 +77,10 @@ func change[T any](ctx context.Context, t *Target, body func(*session) (T, error
 		err   error
 	}
 	done := make(chan result, 1)
-	s := &session{t: t, ctx: ctx}
+	s := &session{t: t, ctx: ctx, doing: mine}
 	go func() {
 		value, err := body(s)
-		t.step.Store(nil)
-		t.turn <- struct{}{}
+		t.subsystems.release(nqn, mine)
 		done <- result{value, err}
 	}()
 	select {
@@ -110,20 +92,12 @@ func change[T any](ctx context.Context, t *Target, body func(*session) (T, error
 	case r := <-done: // finished in the same moment
 		return r.value, r.err
 	default:
-		return zero, t.abandoned(ctx.Err())
+		return zero, abandoned(mine.step.Load(), ctx.Err())
 	}
-}
-
-func (t *Target) doing() string {
-	if s := t.step.Load(); s != nil {
-		return s.what
-	}
-	return "an earlier change"
 }
 
 // abandoned is the error of a call that left the kernel behind.
-func (t *Target) abandoned(cause error) error {
-	s := t.step.Load()
+func abandoned(s *step, cause error) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("change of the target abandoned: %w", cause)

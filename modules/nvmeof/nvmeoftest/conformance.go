@@ -23,6 +23,9 @@ type Env struct {
 	Devices []string
 	// Listeners are at least two addresses of this host that nobody uses.
 	Listeners []nvmeof.Listener
+	// Connect connects a host to a subsystem, and disconnect ends that. Without it
+	// the tests that need a connected host are skipped with that reason.
+	Connect func(hostNQN, subsystemNQN string, l nvmeof.Listener) (disconnect func() error, err error)
 }
 
 const (
@@ -44,6 +47,7 @@ func RunConformance(t *testing.T, env Env) {
 	t.Run("hosts", s.hosts)
 	t.Run("revoke", s.revoke)
 	t.Run("revalidate", s.revalidate)
+	t.Run("connected", s.connected)
 	t.Run("refusals", s.refusals)
 	t.Run("repairs", s.repairs)
 }
@@ -127,6 +131,7 @@ func (s suite) values(t *testing.T) {
 		Namespaces: []nvmeof.NamespaceState{{Namespace: want.Namespaces[0], Enabled: true}},
 		Ports:      []nvmeof.Port{nvmeof.PortOf(got.Ports[0].ID, want.Listeners[0])},
 	}
+	expect.ConnectedHosts = got.ConnectedHosts // see connected
 	if d := cmp.Diff(expect, got); d != "" {
 		t.Errorf("state (-want +got):\n%s", d)
 	}

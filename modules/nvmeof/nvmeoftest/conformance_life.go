@@ -117,7 +117,7 @@ func (s suite) revoke(t *testing.T) {
 		if len(e.Drained) != 1 || e.Drained[0].NSID != 1 || e.Drained[0].FinishedAt.Before(e.Drained[0].StartedAt) {
 			t.Errorf("call %d: drained %+v", call, e.Drained)
 		}
-		if e.DisconnectedAt.Before(e.Drained[0].FinishedAt) || e.Drained[0].StartedAt.Before(e.UnlinkedAt) {
+		if e.RemovedAt.Before(e.Drained[0].FinishedAt) || e.CompletedAt.Before(e.RemovedAt) {
 			t.Errorf("call %d: order of the fence: %+v", call, e)
 		}
 	}

@@ -2,9 +2,7 @@ package nvmeoftest
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"syscall"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 )
@@ -19,17 +17,34 @@ var (
 	ErrNoNamespace = errors.New("nvmeoftest: no such namespace")
 )
 
-// Controller is the connection of one host to one subsystem. It is as stubborn
-// as the kernel's initiator: when the target ended it, each write tries to
-// connect again first.
+// Controller is a host's side of its connection to one subsystem. It is as
+// stubborn as the kernel's initiator: when the target ended it, each write tries
+// to connect again first.
 type Controller struct {
 	k         *Kernel
 	host      string
 	subsystem string
 	listener  nvmeof.Listener
+	conn      *connection
+}
 
-	live bool
+// connection is the target's side: what nvmet calls a controller. It belongs to
+// the subsystem object that it was made for, for as long as it exists.
+type connection struct {
+	id   uint16
+	host string
+	sub  *subsystem
 	port *port
+	// ended: the target has told it to end. Until it is torn down, what its socket
+	// holds is still carried out (measured: writes landed after attr_qid_max).
+	ended  bool
+	socket []packet
+}
+
+// packet is a write that has reached the target's socket and was not looked at.
+type packet struct {
+	nsid uint32
+	data string
 }
 
 // Connect connects a host, which makes the subsystem discovered.
@@ -40,7 +55,6 @@ func (k *Kernel) Connect(hostNQN, subsystemNQN string, l nvmeof.Listener) (*Cont
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
-	k.controllers = append(k.controllers, c)
 	return c, nil
 }
 
@@ -60,7 +74,9 @@ func (c *Controller) connect() error {
 				return ErrNotAllowed
 			}
 			s.discovered = true
-			c.live, c.port = true, p
+			c.k.lastID++
+			c.conn = &connection{id: c.k.lastID, host: c.host, sub: s, port: p}
+			c.k.connections = append(c.k.connections, c.conn)
 			return nil
 		}
 		return ErrNotAllowed
@@ -68,12 +84,22 @@ func (c *Controller) connect() error {
 	return ErrConnectRefused
 }
 
+// Disconnect ends the connection from the host's side.
+func (k *Kernel) Disconnect(c *Controller) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.connections = slices.DeleteFunc(k.connections, func(x *connection) bool { return x == c.conn })
+	c.conn = nil
+}
+
 // Live tells whether the controller is connected now.
 func (c *Controller) Live() bool {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	return c.live
+	return c.live()
 }
+
+func (c *Controller) live() bool { return c.conn != nil && !c.conn.ended }
 
 // Write writes and waits until the write is on the medium.
 func (c *Controller) Write(nsid uint32, data string) error {
@@ -90,8 +116,8 @@ func (c *Controller) Write(nsid uint32, data string) error {
 	return nil
 }
 
-// Submit sends a write that stays in flight until Kernel.Complete, or until the
-// namespace is drained.
+// Submit sends a write that stays in flight to the device until
+// Kernel.Complete, or until the namespace is drained.
 func (c *Controller) Submit(nsid uint32, data string) error {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
@@ -103,25 +129,43 @@ func (c *Controller) Submit(nsid uint32, data string) error {
 	return nil
 }
 
-func (c *Controller) command(nsid uint32, data string) (*command, error) {
-	if !c.live {
-		if err := c.connect(); err != nil {
-			return nil, err
-		}
+// Send puts a write into the target's socket, where it stays until
+// Kernel.Receive or until the connection is torn down.
+func (c *Controller) Send(nsid uint32, data string) error {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	if err := c.ensureLive(); err != nil {
+		return err
 	}
-	ns, err := c.namespace(nsid)
+	c.conn.socket = append(c.conn.socket, packet{nsid, data})
+	return nil
+}
+
+func (c *Controller) ensureLive() error {
+	if c.live() {
+		return nil
+	}
+	return c.connect()
+}
+
+func (c *Controller) command(nsid uint32, data string) (*command, error) {
+	if err := c.ensureLive(); err != nil {
+		return nil, err
+	}
+	return c.conn.command(packet{nsid, data})
+}
+
+func (c *connection) command(p packet) (*command, error) {
+	ns, err := c.namespace(p.nsid)
 	if err != nil {
 		return nil, err
 	}
-	return &command{namespace: ns, device: ns.enabled, write: Write{Host: c.host, Data: data}}, nil
+	return &command{namespace: ns, device: ns.enabled, write: Write{Host: c.host, Data: p.data}}, nil
 }
 
-func (c *Controller) namespace(nsid uint32) (*namespace, error) {
-	sub, err := c.k.find("subsystems/" + c.subsystem)
-	if err != nil {
-		return nil, ErrNotAllowed
-	}
-	for _, d := range sub.dirs["namespaces"].dirs {
+// namespace looks a namespace up in the connection's own subsystem.
+func (c *connection) namespace(nsid uint32) (*namespace, error) {
+	for _, d := range c.sub.dir.dirs["namespaces"].dirs {
 		if ns := d.object.(*namespace); ns.nsid == nsid && ns.enabled != nil {
 			return ns, nil
 		}
@@ -133,33 +177,74 @@ func (c *Controller) namespace(nsid uint32) (*namespace, error) {
 func (c *Controller) Size(nsid uint32) (int64, error) {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if !c.live {
+	if !c.live() {
 		return 0, ErrNotAllowed
 	}
-	ns, err := c.namespace(nsid)
+	ns, err := c.conn.namespace(nsid)
 	if err != nil {
 		return 0, err
 	}
 	return ns.size, nil
 }
 
-// disconnect ends the chosen controllers. What they have in flight stays so.
-func (k *Kernel) disconnect(chosen func(*Controller) bool) {
-	for _, c := range k.controllers {
-		if chosen(c) {
-			c.live, c.port = false, nil
+// Receive lets the target take what a host has in its sockets, over connections
+// that live and over those that were ended but not torn down. What finds its
+// namespace is in flight then; the rest is answered with an error.
+func (k *Kernel) Receive(hostNQN string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.connections {
+		if c.host != hostNQN {
+			continue
 		}
+		for _, p := range c.socket {
+			if cmd, err := c.command(p); err == nil {
+				k.inflight = append(k.inflight, cmd)
+			}
+		}
+		c.socket = nil
 	}
 }
 
-// Hosts returns the NQNs of the hosts that are connected to the subsystem now,
-// sorted.
+// disconnect ends the chosen connections. What they have in flight stays so.
+func (k *Kernel) disconnect(chosen func(*connection) bool) {
+	for _, c := range k.connections {
+		if chosen(c) {
+			c.ended = true
+		}
+	}
+	if !k.holdTeardown {
+		k.tearDown()
+	}
+}
+
+// HoldTeardown makes connections that the target ends stay, with what is in
+// their sockets, until Teardown. Without it they go at once.
+func (k *Kernel) HoldTeardown() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.holdTeardown = true
+}
+
+// Teardown tears down the connections that were ended.
+func (k *Kernel) Teardown() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tearDown()
+}
+
+func (k *Kernel) tearDown() {
+	k.connections = slices.DeleteFunc(k.connections, func(c *connection) bool { return c.ended })
+}
+
+// Hosts returns the NQNs of the hosts that are connected to a subsystem of that
+// name now, sorted; also over connections that were ended but not torn down.
 func (k *Kernel) Hosts(subsystemNQN string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var hosts []string
-	for _, c := range k.controllers {
-		if c.live && c.subsystem == subsystemNQN {
+	for _, c := range k.connections {
+		if c.sub.dir.name == subsystemNQN {
 			hosts = append(hosts, c.host)
 		}
 	}
@@ -167,47 +252,25 @@ func (k *Kernel) Hosts(subsystemNQN string) []string {
 	return slices.Compact(hosts)
 }
 
-// Debug is the directory in which kernels with CONFIG_NVME_TARGET_DEBUGFS show the
-// controllers, as the FS of kernel.WithDebugFS: for each subsystem a directory,
-// with one for each controller and in it "hostnqn". It is read-only.
-func (k *Kernel) Debug() Debug { return Debug{k} }
-
-// Debug shows the controllers of a Kernel.
-type Debug struct{ k *Kernel }
-
-// ReadDir lists subsystems, or the controllers of one.
-func (d Debug) ReadDir(path string) ([]string, error) {
-	d.k.mu.Lock()
-	defer d.k.mu.Unlock()
-	if err := d.k.hooks.alive(); err != nil {
-		return nil, err
-	}
-	if path == "." {
-		return d.k.root.dirs["subsystems"].names(), nil
-	}
-	if d.k.root.dirs["subsystems"].dirs[path] == nil {
-		return nil, pathError("readdir", path, syscall.ENOENT)
-	}
-	var names []string
-	for i, c := range d.k.controllers {
-		if c.live && c.subsystem == path {
-			names = append(names, fmt.Sprintf("ctrl%d", i+1))
+// Writers returns the NQNs of the hosts that can put something on the device
+// now, sorted: those with a connection that finds an enabled namespace on it,
+// and those with a write in flight.
+func (k *Kernel) Writers(device string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var hosts []string
+	for _, c := range k.connections {
+		for _, d := range c.sub.dir.dirs["namespaces"].dirs {
+			if ns := d.object.(*namespace); ns.enabled != nil && ns.enabled.path == device {
+				hosts = append(hosts, c.host)
+			}
 		}
 	}
-	return names, nil
-}
-
-// ReadFile reads the NQN of a controller's host.
-func (d Debug) ReadFile(path string) ([]byte, error) {
-	d.k.mu.Lock()
-	defer d.k.mu.Unlock()
-	if err := d.k.hooks.alive(); err != nil {
-		return nil, err
-	}
-	for i, c := range d.k.controllers {
-		if c.live && path == fmt.Sprintf("%s/ctrl%d/hostnqn", c.subsystem, i+1) {
-			return []byte(c.host + "\n"), nil
+	for _, c := range k.inflight {
+		if c.device.path == device {
+			hosts = append(hosts, c.write.Host)
 		}
 	}
-	return nil, pathError("read", path, syscall.ENOENT)
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }

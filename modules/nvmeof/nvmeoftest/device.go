@@ -17,7 +17,8 @@ type device struct {
 	path   string
 	kind   deviceKind
 	size   int64
-	hung   bool
+	hung   bool // writes are not answered
+	mute   bool // reads are not answered either
 	writes []Write
 }
 
@@ -70,20 +71,32 @@ func (k *Kernel) Writes(path string) []Write {
 	return nil
 }
 
-// Hang makes the device stop answering: a drain with commands in flight, or
-// even without, blocks until Release.
-func (k *Kernel) Hang(path string) { k.setHung(path, true) }
+// Hang makes the device stop answering reads and writes: a drain with commands
+// in flight, or even without, blocks until Release.
+func (k *Kernel) Hang(path string) { k.set(path, func(d *device) { d.hung, d.mute = true, true }) }
+
+// HangWrites is Hang for a device that still answers reads.
+func (k *Kernel) HangWrites(path string) { k.set(path, func(d *device) { d.hung = true }) }
 
 // Release makes a hung device answer again.
-func (k *Kernel) Release(path string) { k.setHung(path, false) }
+func (k *Kernel) Release(path string) { k.set(path, func(d *device) { d.hung, d.mute = false, false }) }
 
-func (k *Kernel) setHung(path string, hung bool) {
+func (k *Kernel) set(path string, change func(*device)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if d := k.devices[path]; d != nil {
-		d.hung = hung
+		change(d)
 	}
 	k.wake.Broadcast()
+}
+
+// AwaitDevice waits until the device answers a read.
+func (k *Kernel) AwaitDevice(path string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for d := k.devices[path]; d != nil && d.mute; {
+		k.wake.Wait()
+	}
 }
 
 // Complete lets every device that is not hung answer what is in flight: those

@@ -4,8 +4,9 @@
 // kernel.FS in memory: kernel.New(nvmeoftest.NewKernel(...)) is a Target that
 // needs no root and no modules. It refuses what the kernel refuses, with the
 // same errno; it can be told to fail or to be killed at the n-th effect, to
-// hang while a namespace drains, and it has hosts whose controllers write and
-// keep writes in flight, so that a test can show what a fence keeps out.
+// hang while a namespace drains, and it has hosts that write, with writes on their
+// way in sockets of controllers that were told to end and in flight to a device,
+// so that a test can show what a fence keeps out.
 //
 // RunConformance is the suite that every Target has to pass; it runs on Kernel
 // and, in a virtual machine, on a real kernel.

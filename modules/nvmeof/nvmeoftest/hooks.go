@@ -3,6 +3,7 @@ package nvmeoftest
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrKilled is what every operation answers after the moment set by KillAt, as
@@ -143,5 +144,28 @@ func dump(d *dir, lines []string) []string {
 			lines = append(lines, fmt.Sprintf("%s = %s", p, a.show()))
 		}
 	}
+	return lines
+}
+
+// Snapshot is Dump and what is not configuration: connections, writes in flight
+// and what is on the media. Two kernels with equal snapshots behave alike, but for
+// the numbers that they give to controllers.
+func (k *Kernel) Snapshot() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lines := dump(k.root, nil)
+	for _, c := range k.connections {
+		now := k.root.dirs["subsystems"].dirs[c.sub.dir.name] == c.sub.dir
+		lines = append(lines, fmt.Sprintf("connection of %s: present subsystem %t, ended %t, socket %v", c.host, now, c.ended, c.socket))
+	}
+	for _, c := range k.inflight {
+		lines = append(lines, fmt.Sprintf("in flight to %s: %v", c.device.path, c.write))
+	}
+	for _, d := range k.devices {
+		if len(d.writes) > 0 {
+			lines = append(lines, fmt.Sprintf("on %s: %v", d.path, d.writes))
+		}
+	}
+	slices.Sort(lines)
 	return lines
 }

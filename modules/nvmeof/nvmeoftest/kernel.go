@@ -20,10 +20,13 @@ type Kernel struct {
 	rdmaDevice bool
 	occupied   map[nvmeof.Listener]bool
 
-	controllers []*Controller
-	inflight    []*command
-	draining    bool // one effect is inside a drain and holds the configuration
-	uuids       int
+	connections  []*connection
+	lastID       uint16
+	holdTeardown bool
+	debugfs      bool
+	inflight     []*command
+	draining     bool // one effect is inside a drain and holds the configuration
+	uuids        int
 
 	hooks hooks
 }

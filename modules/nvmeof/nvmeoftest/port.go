@@ -56,7 +56,7 @@ func (k *Kernel) makePort(name string) (*dir, error) {
 		return nil
 	}
 	subsystems.drop = func(target *dir) {
-		k.disconnect(func(c *Controller) bool { return c.port == p && c.subsystem == target.name })
+		k.disconnect(func(c *connection) bool { return c.port == p && c.sub.dir == target })
 		p.enabled = len(subsystems.links) > 0
 	}
 	referrals, ana := newDir(), newDir()

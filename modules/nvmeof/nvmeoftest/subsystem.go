@@ -2,6 +2,7 @@ package nvmeoftest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,6 +51,10 @@ func (k *Kernel) makeSubsystem(name string) (*dir, error) {
 	if name == nvmeof.DiscoveryNQN {
 		return nil, syscall.EINVAL
 	}
+	// The directory in debugfs goes with the last controller of the subsystem.
+	if k.debugfs && slices.ContainsFunc(k.connections, func(c *connection) bool { return c.sub.dir.name == name }) {
+		return nil, syscall.EEXIST
+	}
 	d := newDir()
 	k.uuids++
 	s := &subsystem{dir: d, qidMax: 128, model: "Linux", serial: nvmeof.DeriveSerial(fmt.Sprint(k.uuids))}
@@ -72,7 +77,7 @@ func (k *Kernel) makeSubsystem(name string) (*dir, error) {
 				return syscall.EINVAL
 			}
 			s.qidMax = n
-			k.disconnect(func(c *Controller) bool { return c.subsystem == d.name })
+			k.disconnect(func(c *connection) bool { return c.sub == s })
 			return nil
 		},
 	}
@@ -101,7 +106,7 @@ func (k *Kernel) makeSubsystem(name string) (*dir, error) {
 	for name, value := range map[string]string{"device_path": "(null)", "enable": "0", "admin_timeout": "0", "io_timeout": "0", "clear_ids": "0"} {
 		passthru.attrs[name] = fixedAttr(value)
 	}
-	d.release = func() { k.disconnect(func(c *Controller) bool { return c.subsystem == d.name }) }
+	d.release = func() { k.disconnect(func(c *connection) bool { return c.sub == s }) }
 	return d.with("allowed_hosts", hosts).with("namespaces", namespaces).with("passthru", passthru), nil
 }
 

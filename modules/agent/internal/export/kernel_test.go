@@ -32,7 +32,7 @@ func volume() export.Volume {
 
 func newKernel() (*nvmeoftest.Kernel, nvmeof.Target, *export.Kernel) {
 	k := nvmeoftest.NewKernel(nvmeoftest.WithDevices("/dev/nvme1n1p1", "/dev/nvme1n1p2"))
-	target := kernel.New(k, kernel.WithSettle(0))
+	target := kernel.New(k)
 	return k, target, export.NewKernel(target)
 }
 

@@ -70,7 +70,7 @@ func (m *machine) run(args ...string) (code int, out, err string) {
 	code = ctl.Run(m.t.Context(), args, ctl.Config{
 		Target: func(root string) nvmeof.Target {
 			m.roots = append(m.roots, root)
-			return kernel.New(m.kernel, kernel.WithSettle(0))
+			return kernel.New(m.kernel)
 		},
 		Devices: m.devices, Out: &stdout, Err: &stderr,
 	})

@@ -49,7 +49,7 @@ type Process struct {
 func (n *Node) Boot(t testing.TB, c client.Client) *Process {
 	t.Helper()
 	p := &Process{writes: map[string]int{}, node: n, sites: n.Sites}
-	p.Target = kernel.New(&configfs{FS: n.Kernel, process: p}, kernel.WithSettle(0), kernel.WithDebugFS(n.Kernel.Debug()))
+	p.Target = kernel.New(&configfs{FS: n.Kernel, process: p}, kernel.WithDebugFS(n.Kernel.Debug()))
 	p.Backends = export.NewBackends(export.NewKernel(p.Target))
 	p.Manager = &manager{VolumeManager: n.Drive.Manager(t), node: n, process: p}
 	p.Locator = volume.NewLocator(n, p.Manager)
