@@ -111,6 +111,10 @@ unit: $(BIN)/gotestsum ## Run the tests of every module with the race detector
 	KUBEBUILDER_ASSETS=$$assets $(BIN)/gotestsum --format pkgname-and-test-fails -- $(GO_TEST_FLAGS) -timeout 20m \
 	  $(WORKSPACE:%=./%/...)
 
+.PHONY: fence-model
+fence-model: ## Check the attachment protocol exhaustively, deeper than make test does
+	FENCE_MODEL_DEEP=1 go test -count=1 -v -timeout 60m -run TestFenceModel ./modules/agent/internal/fencemodel
+
 .PHONY: csi-sanity
 csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \

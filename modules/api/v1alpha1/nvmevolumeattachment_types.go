@@ -49,7 +49,8 @@ type NVMeVolumeAttachmentSpec struct {
 }
 
 // RevocationEvidence is what proves that a host cannot reach the medium any
-// more (design.md §6).
+// more (design.md §6). It goes with the attachment, and stays in an event on the
+// volume and in the agent's log.
 type RevocationEvidence struct {
 	// Observed says what was read.
 	// +kubebuilder:validation:MaxLength=1024

@@ -127,21 +127,18 @@ func (k *Kernel) Trace() []string {
 func (k *Kernel) Dump() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return dump(k.root, nil)
+	return dump(k.root, "", nil)
 }
 
-func dump(d *dir, lines []string) []string {
+func dump(d *dir, prefix string, lines []string) []string {
 	for _, name := range d.names() {
-		p := name
-		if d.parent != nil {
-			p = d.path() + "/" + name
-		}
+		p := prefix + name
 		if child := d.dirs[name]; child != nil {
-			lines = dump(child, append(lines, p+"/"))
+			lines = dump(child, p+"/", append(lines, p+"/"))
 		} else if to := d.links[name]; to != nil {
 			lines = append(lines, p+" -> "+to.path())
 		} else if a := d.attrs[name]; a.show != nil {
-			lines = append(lines, fmt.Sprintf("%s = %s", p, a.show()))
+			lines = append(lines, p+" = "+a.show())
 		}
 	}
 	return lines
@@ -153,7 +150,7 @@ func dump(d *dir, lines []string) []string {
 func (k *Kernel) Snapshot() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lines := dump(k.root, nil)
+	lines := dump(k.root, "", nil)
 	for _, c := range k.connections {
 		now := k.root.dirs["subsystems"].dirs[c.sub.dir.name] == c.sub.dir
 		lines = append(lines, fmt.Sprintf("connection of %s: present subsystem %t, ended %t, socket %v", c.host, now, c.ended, c.socket))

@@ -70,25 +70,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case !a.DeletionTimestamp.IsZero() && !held:
 		return ctrl.Result{}, nil
 	case !a.DeletionTimestamp.IsZero():
-		return r.revoke(ctx, a)
+		return retryConflict(r.revoke(ctx, a))
 	case !held:
 		// Its change wakes us: nobody is admitted whom we could not fence.
 		changed := a.DeepCopy()
 		controllerutil.AddFinalizer(changed, v1alpha1.AccessFinalizer)
-		return retryConflict(r.patch(ctx, a, changed, "add finalizer to"))
+		return retryConflict(ctrl.Result{}, r.patch(ctx, a, changed, "add finalizer to"))
 	}
-	return r.admit(ctx, a)
+	return retryConflict(r.admit(ctx, a))
 }
 
 // write patches the status if it is another one than was read, and returns the
-// object as it is then. Only what this agent wrote differs, so no lock is needed.
+// object as it is then. The lock keeps a patch that was long on its way, from an
+// agent that is dead by now, off another attachment of the same name.
 func (r *Reconciler) write(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, st v1alpha1.NVMeVolumeAttachmentStatus) (*v1alpha1.NVMeVolumeAttachment, error) {
 	if equality.Semantic.DeepEqual(a.Status, st) {
 		return a, nil
 	}
 	changed := a.DeepCopy()
 	changed.Status = st
-	switch err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(a)); {
+	lock := client.MergeFromWithOptions(a, client.MergeFromWithOptimisticLock{})
+	switch err := r.Client.Status().Patch(ctx, changed, lock); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, fmt.Errorf("write status of NVMeVolumeAttachment %s/%s: %w", a.Namespace, a.Name, err)
@@ -146,9 +148,9 @@ func (r *Reconciler) next(f *failure) (ctrl.Result, error) {
 
 // retryConflict turns a lost race for an object into another look at it: the
 // winner's change is on its way to the cache.
-func retryConflict(err error) (ctrl.Result, error) {
+func retryConflict(result ctrl.Result, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}
-	return ctrl.Result{}, err
+	return result, err
 }

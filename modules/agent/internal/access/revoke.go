@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -45,7 +46,7 @@ func (r *Reconciler) revoke(ctx context.Context, a *v1alpha1.NVMeVolumeAttachmen
 			return ctrl.Result{}, err
 		}
 	}
-	return r.release(ctx, a)
+	return r.release(ctx, a, p)
 }
 
 // fence asks the backend that exports the volume; when the volume's object is
@@ -68,12 +69,27 @@ func (r *Reconciler) fence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment
 // release drops the finalizer from the object as it was when its format record
 // was copied: a node that wrote another one since makes this a conflict, and the
 // next pass copies that.
-func (r *Reconciler) release(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) (ctrl.Result, error) {
+func (r *Reconciler) release(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) (ctrl.Result, error) {
 	changed := a.DeepCopy()
 	controllerutil.RemoveFinalizer(changed, v1alpha1.AccessFinalizer)
 	if err := r.patch(ctx, a, changed, "drop finalizer of"); err != nil {
-		return retryConflict(err)
+		return ctrl.Result{}, err
 	}
-	r.Recorder.Eventf(a, nil, corev1.EventTypeNormal, v1alpha1.ReasonRevoked, "Revoke", "Node %s was fenced from the volume", a.Spec.NodeID)
+	r.keepEvidence(ctx, a, p)
 	return ctrl.Result{}, nil
+}
+
+// keepEvidence tells the evidence where it outlives the attachment: in an event on
+// the volume, and in the log.
+func (r *Reconciler) keepEvidence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) {
+	e := a.Status.Revocation
+	log.FromContext(ctx).Info("attachment released", "attachment", a.Name, "observed", e.Observed, "source", e.Source,
+		"observedAt", e.ObservedAt.UTC(), "agent", e.Agent)
+	var regarding runtime.Object = a
+	if p != nil {
+		regarding = p
+	}
+	note := fmt.Sprintf("Node %s was fenced (attachment %s); %s saw in %s at %s: %s", a.Spec.NodeID, a.Spec.AttachmentID,
+		e.Agent, e.Source, e.ObservedAt.UTC().Format(time.RFC3339), e.Observed)
+	r.Recorder.Eventf(regarding, a, corev1.EventTypeNormal, v1alpha1.ReasonRevoked, "Revoke", "%s", shorten(note, maxNote))
 }

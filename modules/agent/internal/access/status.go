@@ -30,10 +30,12 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// maxMessage bounds what the kernel says; maxObserved is the API's limit.
+// maxMessage bounds what the kernel says; maxObserved is the API's limit, maxNote
+// that of events.
 const (
 	maxMessage  = 2048
 	maxObserved = 1024
+	maxNote     = 1024
 )
 
 func shorten(s string, limit int) string {

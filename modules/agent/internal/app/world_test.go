@@ -104,6 +104,7 @@ type agent struct {
 	access     *access.Reconciler
 	reporter   *report.Reporter
 	heartbeat  *report.Heartbeat
+	recorder   *events.FakeRecorder
 }
 
 func (w *world) boot() *agent {
@@ -120,7 +121,7 @@ func (w *world) boot() *agent {
 		w.t.Fatal(err)
 	}
 	return &agent{
-		Process: p, world: w, gate: gate,
+		Process: p, world: w, gate: gate, recorder: recorder,
 		partitions: &partition.Reconciler{
 			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locator: p.Locator, Exporter: p.Exporter,
 			Started: gate, Delay: noDelay,
@@ -182,6 +183,19 @@ func (a *agent) mustSettle() {
 	a.world.t.Helper()
 	if err := a.settle(); err != nil {
 		a.world.t.Fatal(err)
+	}
+}
+
+// events are what the agent has told since the last call.
+func (a *agent) events() []string {
+	var out []string
+	for {
+		select {
+		case e := <-a.recorder.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/api/handle"
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/await"
 	"github.com/distort-io/distort/modules/csi/internal/controller"
@@ -63,6 +64,14 @@ func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *h
 	}
 	h := &harness{t: t, namespace: server.Namespace(t), requests: &controlplanetest.Requests{}}
 	h.stub = server.Play(t, h.namespace, b)
+	h.serve(change...)
+	return h
+}
+
+// serve starts the service, with a cache of its own.
+func (h *harness) serve(change ...option) {
+	t := h.t
+	t.Helper()
 	config := server.Config()
 	h.requests.Record(config)
 	informers, err := cache.New(config, controller.CacheOptions(server.Scheme(), h.namespace))
@@ -91,7 +100,14 @@ func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *h
 		t.Fatal("caches did not sync")
 	}
 	h.requests.Take()
-	return h
+}
+
+// replica is another process of the service.
+func (h *harness) replica() *harness {
+	h.t.Helper()
+	r := &harness{t: h.t, namespace: h.namespace, stub: h.stub, requests: &controlplanetest.Requests{}}
+	r.serve()
+	return r
 }
 
 func (h *harness) must(err error) {
@@ -194,6 +210,22 @@ func (h *harness) cacheShows(name string, is func(*v1alpha1.NVMePartition) bool)
 	kind, err := await.NewKind(h.within(enough), h.cache, h.cache, server.Client(), func() *v1alpha1.NVMePartition { return &v1alpha1.NVMePartition{} })
 	h.must(err)
 	_, err = kind.WaitFor(h.within(enough), types.NamespacedName{Namespace: h.namespace, Name: name}, func(o await.Observation[*v1alpha1.NVMePartition]) (bool, error) {
+		return o.Found && is(o.Object), nil
+	})
+	h.must(err)
+}
+
+// attachmentShows waits until the service's cache has the attachment of the only
+// volume in that state; nil is that there is none.
+func (h *harness) attachmentShows(is func(*v1alpha1.NVMeVolumeAttachment) bool) {
+	h.t.Helper()
+	kind, err := await.NewKind(h.within(enough), h.cache, h.cache, server.Client(), func() *v1alpha1.NVMeVolumeAttachment { return &v1alpha1.NVMeVolumeAttachment{} })
+	h.must(err)
+	name := identity.AttachmentName(string(h.partitions()[0].UID))
+	_, err = kind.WaitFor(h.within(enough), types.NamespacedName{Namespace: h.namespace, Name: name}, func(o await.Observation[*v1alpha1.NVMeVolumeAttachment]) (bool, error) {
+		if is == nil {
+			return !o.Found, nil
+		}
 		return o.Found && is(o.Object), nil
 	})
 	h.must(err)

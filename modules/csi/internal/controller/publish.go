@@ -86,7 +86,8 @@ func attachmentName(p *v1alpha1.NVMePartition, nodeID string) string {
 }
 
 // attach returns the node's attachment, made now or before. One of the same
-// node that is being revoked goes first; one of another node is that node's.
+// node that is being revoked goes first, and so does another node's that a person
+// permits to be taken over; any other is that node's.
 func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], name string, p *v1alpha1.NVMePartition, node *storagev1.CSINodeDriver) (*v1alpha1.NVMeVolumeAttachment, error) {
 	key, nodeID := s.key(name), node.NodeID
 	for {
@@ -113,12 +114,14 @@ func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 		case a.Spec.NodeID != nodeID && a.DeletionTimestamp != nil:
 			return nil, refusef(errState, "access of node %s is still being revoked (%s)", a.Spec.NodeID, access(a))
 		case a.Spec.NodeID != nodeID:
-			return nil, refusef(errState, "the volume is published to node %s (NVMeVolumeAttachment %s)", a.Spec.NodeID, a.Name)
+			if err := s.takeOver(ctx, a); err != nil {
+				return nil, err
+			}
 		case a.DeletionTimestamp == nil:
 			return a, nil
 		}
-		if _, err := sub.Until(ctx, await.Gone[*v1alpha1.NVMeVolumeAttachment](a.UID, cached)); err != nil {
-			return nil, fmt.Errorf("earlier access of node %s is still being revoked (%s): %w", nodeID, access(a), err)
+		if err := s.revoked(ctx, sub, a, cached); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -214,6 +215,48 @@ func TestOnlyAMultiWriterBlockVolumeHasTwoNodes(t *testing.T) {
 	}
 	h.must(h.unpublish(h.within(enough), id, nodeA))
 	h.wantRequests("DELETE nvmevolumeattachments/NAME")
+	if diff := cmp.Diff([]string{nodeB}, h.attached()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// permit sets the annotation that permits a takeover.
+func (h *harness) permit(node string) {
+	h.t.Helper()
+	var list v1alpha1.NVMeVolumeAttachmentList
+	h.must(server.Client().List(h.t.Context(), &list, client.InNamespace(h.namespace)))
+	for i := range list.Items {
+		before := list.Items[i].DeepCopy()
+		list.Items[i].Annotations = map[string]string{v1alpha1.ForceDetachAnnotation: node}
+		h.must(server.Client().Patch(h.t.Context(), &list.Items[i], client.MergeFrom(before)))
+	}
+	h.attachmentShows(func(a *v1alpha1.NVMeVolumeAttachment) bool {
+		return a.Annotations[v1alpha1.ForceDetachAnnotation] == node
+	})
+}
+
+func TestTakeoverNeedsThePermissionAndTheSameProof(t *testing.T) {
+	h := newHarness(t, controlplanetest.Behaviour{HoldRevoke: "device does not answer"})
+	id := h.created("pvc-1")
+	h.published(id, nodeA, mountCapability())
+	h.permit("worker-z")
+	_, err := h.publish(h.within(enough), id, nodeB, mountCapability())
+	wantError(t, err, codes.FailedPrecondition, "published to node "+nodeA, "worker-z")
+
+	h.permit(nodeA)
+	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.FailedPrecondition} { // the first call asks, the second finds it asked
+		_, err = h.publish(h.within(brief), id, nodeB, mountCapability())
+		wantError(t, err, code, nodeA, "device does not answer")
+	}
+	if diff := cmp.Diff([]string{nodeA}, h.attached()); diff != "" {
+		t.Errorf("released without proof:\n%s", diff)
+	}
+	h.stub.Become(controlplanetest.Behaviour{})
+	h.attachmentShows(nil)
+	h.published(id, nodeB, mountCapability())
+
+	// Kubernetes' own detach of the old node comes late and changes nothing.
+	h.must(h.unpublish(h.within(enough), id, nodeA))
 	if diff := cmp.Diff([]string{nodeB}, h.attached()); diff != "" {
 		t.Error(diff)
 	}

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/identity"
@@ -61,19 +65,50 @@ func (s *Server) unpublish(ctx context.Context, want request.Unpublish) error {
 	return nil
 }
 
+// answerMargin is kept back of the caller's time for saying what is missing: after
+// its deadline nobody listens any more.
+const answerMargin = 500 * time.Millisecond
+
+// revoked waits until the attachment is gone, which is the proof that its host is
+// fenced. Its error says which proof is missing.
 func (s *Server) revoked(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], a *v1alpha1.NVMeVolumeAttachment, cached bool) error {
+	patience, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, bounded := ctx.Deadline(); bounded {
+		patience, cancel = context.WithDeadline(ctx, deadline.Add(-answerMargin))
+	}
+	defer cancel()
 	latest := a
 	gone := await.Gone[*v1alpha1.NVMeVolumeAttachment](a.UID, cached)
-	_, err := sub.Until(ctx, func(o await.Observation[*v1alpha1.NVMeVolumeAttachment]) (bool, error) {
+	_, err := sub.Until(patience, func(o await.Observation[*v1alpha1.NVMeVolumeAttachment]) (bool, error) {
 		if o.Found && o.Object.UID == a.UID {
 			latest = o.Object
 		}
 		return gone(o)
 	})
 	if err != nil {
-		return fmt.Errorf("access of node %s is not proven to be revoked (%s): %w", a.Spec.NodeID, access(latest), err)
+		return fmt.Errorf("access of node %s is not proven to be revoked (%s): %w", a.Spec.NodeID, s.missingProof(ctx, latest), err)
 	}
 	return nil
+}
+
+// missingProof says what keeps an attachment from going: what its agent has said
+// of the revocation, or why it says nothing.
+func (s *Server) missingProof(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) string {
+	c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionAccessReady)
+	silent := c == nil || c.Reason != v1alpha1.ReasonRevoking && c.Reason != v1alpha1.ReasonRevoked
+	said := fmt.Sprintf("distort-agent on %s has not said that it drained and removed the export", a.Spec.TargetNode)
+	if !silent {
+		said = describe(c)
+	}
+	var node v1alpha1.RDMAStorageNode
+	if err := s.live.Get(ctx, types.NamespacedName{Name: a.Spec.TargetNode}, &node); err != nil {
+		return said
+	}
+	if ready := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
+		return fmt.Sprintf("%s; storage node %s is not ready since %s: %s: %s", said, a.Spec.TargetNode,
+			ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
+	}
+	return said
 }
 
 // holders lists the attachments of a volume to the node, or to all nodes, and

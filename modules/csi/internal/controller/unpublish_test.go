@@ -1,13 +1,17 @@
 package controller_test
 
 import (
+	"errors"
 	"testing"
-
-	"google.golang.org/grpc/codes"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/api/handle"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/controller"
 	"github.com/distort-io/distort/modules/csi/internal/controlplanetest"
 )
@@ -100,5 +104,97 @@ func TestUnpublishBelievesTheAPIServerAndNotACacheThatIsBehind(t *testing.T) {
 				t.Errorf("answered OK with attachments %v left", got)
 			}
 		})
+	}
+}
+
+// A storage node that does not answer releases nothing, and the caller is told
+// since when it is silent, before its deadline.
+func TestUnpublishNamesTheStorageNodeThatDoesNotAnswer(t *testing.T) {
+	node := &v1alpha1.RDMAStorageNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "storage-silent"},
+		Spec:       v1alpha1.RDMAStorageNodeSpec{NodeName: "storage-silent"},
+	}
+	h := newHarness(t, controlplanetest.Behaviour{StorageNode: node.Name})
+	h.must(server.Client().Create(h.within(enough), node))
+	since := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	node.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHeartbeatExpired,
+		Message: "no heartbeat", LastTransitionTime: since,
+	}}
+	h.must(server.Client().Status().Update(h.within(enough), node))
+	id := h.created("pvc-1")
+	h.published(id, nodeA, mountCapability())
+	h.stub.Become(controlplanetest.Behaviour{StorageNode: node.Name, Revoked: func(*v1alpha1.NVMePartition, *v1alpha1.NVMeVolumeAttachment) error {
+		return errors.New("the agent is not there")
+	}})
+	ctx := h.within(brief)
+	wantError(t, h.unpublish(ctx, id, nodeA), codes.DeadlineExceeded,
+		"not proven to be revoked", "has not said", "storage-silent is not ready since 2026-03-01T12:00:00Z", "no heartbeat")
+	if ctx.Err() != nil {
+		t.Error("answered after the deadline, when nobody listens")
+	}
+	if diff := cmp.Diff([]string{nodeA}, h.attached()); diff != "" {
+		t.Errorf("released without proof:\n%s", diff)
+	}
+	h.stub.Become(controlplanetest.Behaviour{StorageNode: node.Name})
+	h.must(h.unpublish(h.within(enough), id, nodeA))
+}
+
+// Publish to B comes while unpublish of A is running, to this replica and to
+// another one: B waits until A is proven to be fenced.
+func TestPublishDuringTheUnpublishOfAnotherNode(t *testing.T) {
+	h := newHarness(t, controlplanetest.Behaviour{HoldRevoke: "host still listed"})
+	replica := h.replica()
+	id := h.created("pvc-1")
+	h.published(id, nodeA, mountCapability())
+	unpublished := make(chan error, 1)
+	go func() { unpublished <- h.unpublish(h.within(enough), id, nodeA) }()
+	h.attachmentShows(func(a *v1alpha1.NVMeVolumeAttachment) bool {
+		return meta.IsStatusConditionFalse(a.Status.Conditions, v1alpha1.ConditionAccessReady)
+	})
+	_, err := h.publish(h.within(enough), id, nodeB, mountCapability())
+	wantError(t, err, codes.Aborted)
+	_, err = replica.publish(h.within(enough), id, nodeB, mountCapability())
+	wantError(t, err, codes.FailedPrecondition, nodeA, "host still listed")
+	h.stub.Become(controlplanetest.Behaviour{})
+	h.must(<-unpublished)
+	_, err = replica.publish(h.within(enough), id, nodeB, mountCapability())
+	h.must(err)
+	if diff := cmp.Diff([]string{nodeB}, h.attached()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An unpublish that was sent for an attachment that is gone since must not touch
+// its successor: neither the node's own next one nor another node's.
+func TestLateUnpublishOfAnEarlierAttachment(t *testing.T) {
+	h := newHarness(t, controlplanetest.Behaviour{})
+	id := h.created("pvc-1")
+	h.published(id, nodeA, mountCapability())
+	h.must(h.unpublish(h.within(enough), id, nodeA))
+	h.published(id, nodeB, mountCapability())
+	h.must(h.unpublish(h.within(enough), id, nodeA))
+	h.wantRequests("GET nvmevolumeattachments/NAME", "GET nvmevolumeattachments/NAME")
+	if diff := cmp.Diff([]string{nodeB}, h.attached()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Unpublish for all nodes of a volume must not touch that of its namesake in
+// another life.
+func TestUnpublishOfAllNodesKnowsARecreatedVolume(t *testing.T) {
+	h := newHarness(t, controlplanetest.Behaviour{})
+	first := h.created("pvc-1")
+	h.must(h.delete(h.within(enough), first))
+	second := h.created("pvc-1")
+	if first == second {
+		t.Fatal("one handle for two lives")
+	}
+	h.published(second, nodeA, mountCapability())
+	for _, node := range []string{"", nodeA} {
+		h.must(h.unpublish(h.within(enough), first, node))
+	}
+	if diff := cmp.Diff([]string{nodeA}, h.attached()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,0 +1,101 @@
+package fenceio
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestATornBlockIsNoRecord(t *testing.T) {
+	block, other := make([]byte, BlockSize), make([]byte, BlockSize)
+	NewRecord("a", 1, 7).encode(block)
+	NewRecord("b", 1, 7).encode(other)
+	if r, err := decode(block); err != nil || r != NewRecord("a", 1, 7) || r.Writer() != "a" {
+		t.Errorf("got %q, %v", r, err)
+	}
+	copy(block[512:], other[512:])
+	if r, err := decode(block); err == nil {
+		t.Errorf("a block of two writers reads as %q", r)
+	}
+	if r, err := decode(make([]byte, BlockSize)); err != nil || r != "" {
+		t.Errorf("blank block: %q, %v", r, err)
+	}
+}
+
+// medium is a file in the place of a device, if its file system can do direct I/O.
+func medium(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "medium")
+	if err := os.WriteFile(path, make([]byte, Slots*BlockSize), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err != nil {
+		t.Skipf("no direct I/O in %s: %v", t.TempDir(), err)
+	}
+	return path
+}
+
+func during(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestOwnerFindsWhatItDidNotWrite(t *testing.T) {
+	path := medium(t)
+	Write(during(t, 50*time.Millisecond), path, "a")
+	before, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before[0].Writer() != "a" {
+		t.Fatalf("slot 0 has %q", before[0])
+	}
+	if n, err := Own(during(t, 50*time.Millisecond), path, "b", before); err != nil || n == 0 {
+		t.Fatalf("alone: %d written, %v", n, err)
+	}
+	if _, err := Own(during(t, 50*time.Millisecond), path, "b", before); !errors.Is(err, ErrForeignWrite) {
+		t.Errorf("what it wrote before it began is foreign: %v", err)
+	}
+	now, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	intruder, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); Write(intruder, path, "a") }()
+	if _, err := Own(during(t, time.Minute), path, "b", now); !errors.Is(err, ErrForeignWrite) || !strings.Contains(err.Error(), "writer=a") {
+		t.Errorf("with an intruder: %v", err)
+	}
+	stop()
+	<-done
+}
+
+func TestFindGoesByTheSubsystemsName(t *testing.T) {
+	sys := t.TempDir()
+	for name, text := range map[string]string{
+		"class/nvme-subsystem/nvme-subsys3/subsysnqn":      "nqn.x\n",
+		"class/nvme-subsystem/nvme-subsys3/nvme5/size":     "9\n",
+		"class/nvme-subsystem/nvme-subsys3/nvme3n2/size":   "8\n",
+		"class/nvme-subsystem/nvme-subsys4/subsysnqn":      "nqn.y\n",
+		"class/nvme-subsystem/nvme-subsys4/nvme4n1/size":   "0\n",
+		"class/nvme-subsystem/nvme-subsys4/nvme4c4n1/size": "8\n",
+	} {
+		path := filepath.Join(sys, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for nqn, want := range map[string]string{"nqn.x": "/dev/nvme3n2", "nqn.y": "", "nqn.z": ""} {
+		if got := find(sys, nqn); got != want {
+			t.Errorf("%s: %q, want %q", nqn, got, want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package fenceio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// writers is how many writes are in flight at once.
+const writers = 8
+
+// retryPause keeps a writer without a device from using up the CPU.
+const retryPause = 20 * time.Millisecond
+
+// Write writes records without pause until ctx ends. Errors do not stop it: it
+// opens the device again and goes on, as an application would that must not give
+// up.
+func Write(ctx context.Context, path, writer string) {
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for number := 1; ctx.Err() == nil; {
+				d, err := open(path)
+				if err == nil {
+					number, err = writeOn(ctx, d, writer, w, number)
+					d.close()
+				}
+				if err != nil {
+					select {
+					case <-ctx.Done():
+					case <-time.After(retryPause):
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// writeOn writes the slots of one goroutine in turn, from a number on, and returns
+// the next one.
+func writeOn(ctx context.Context, d *device, writer string, first, number int) (int, error) {
+	for {
+		for slot := first; slot < Slots; slot += writers {
+			if ctx.Err() != nil {
+				return number, nil
+			}
+			if err := d.write(slot, NewRecord(writer, number, slot)); err != nil {
+				return number, err
+			}
+			number++
+		}
+	}
+}
+
+// ErrForeignWrite: a slot has something else than what was there before and what
+// the only writer wrote since.
+var ErrForeignWrite = errors.New("somebody else wrote")
+
+// Own writes records until ctx ends, and reads each slot before it writes there,
+// and all of them at the end: a slot has what it had in the beginning or what was
+// written here, or the error is ErrForeignWrite. Any I/O error is an error. It
+// returns how many records were written.
+func Own(ctx context.Context, path, writer string, beginning []Record) (written int, err error) {
+	if len(beginning) != Slots {
+		return 0, fmt.Errorf("%d records, want one for each of %d slots", len(beginning), Slots)
+	}
+	var group sync.WaitGroup
+	counts, failures := make([]int, writers), make([]error, writers)
+	for w := range writers {
+		group.Go(func() { counts[w], failures[w] = ownSlots(ctx, path, writer, w, beginning) })
+	}
+	group.Wait()
+	for _, n := range counts {
+		written += n
+	}
+	return written, errors.Join(failures...)
+}
+
+func ownSlots(ctx context.Context, path, writer string, first int, beginning []Record) (int, error) {
+	d, err := open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer d.close()
+	expected := map[int]Record{}
+	for slot := first; slot < Slots; slot += writers {
+		expected[slot] = beginning[slot]
+	}
+	check := func(slot int) error {
+		got, err := d.read(slot)
+		switch {
+		case errors.Is(err, errTorn):
+			return fmt.Errorf("%w: %w, expected %q", ErrForeignWrite, err, expected[slot])
+		case err == nil && got != expected[slot]:
+			return fmt.Errorf("%w: slot %d has %q, expected %q", ErrForeignWrite, slot, got, expected[slot])
+		}
+		return err
+	}
+	number := 0
+	for ctx.Err() == nil {
+		for slot := first; slot < Slots && ctx.Err() == nil; slot += writers {
+			if err := check(slot); err != nil {
+				return number, err
+			}
+			number++
+			r := NewRecord(writer, number, slot)
+			if err := d.write(slot, r); err != nil {
+				return number, err
+			}
+			expected[slot] = r
+		}
+	}
+	for slot := range expected {
+		if err := check(slot); err != nil {
+			return number, err
+		}
+	}
+	return number, nil
+}

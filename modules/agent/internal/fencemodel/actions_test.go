@@ -1,0 +1,166 @@
+package fencemodel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/distort-io/distort/modules/api/identity"
+)
+
+// Actions are named "verb object". Those that idle does not list are what somebody
+// still has to do.
+const (
+	step         = "agent goes on"
+	deliver      = "agent's cache hears of the next event"
+	run          = "agent runs "
+	crash        = "agent dies "
+	publish      = "csi publishes to "
+	unpublish    = "csi unpublishes from "
+	connect      = "host connects: "
+	send         = "host writes: "
+	receive      = "target takes what is in the sockets of "
+	complete     = "device answers"
+	teardown     = "target tears ended controllers down"
+	land         = "delayed request arrives"
+	beforeEffect = crash + "before the effect"
+	afterEffect  = crash + "after the effect"
+	meanwhile    = crash + "while the request is on its way"
+)
+
+// idle tells of actions that may be left undone for ever: faults, and hosts that
+// want nothing more.
+func idle(action string) bool {
+	return strings.HasPrefix(action, crash) || strings.HasPrefix(action, connect) || strings.HasPrefix(action, send) || action == land
+}
+
+// actions are what can happen next.
+func (w *world) actions(snapshot []string) []string {
+	var out []string
+	add := func(enabled bool, action string) {
+		if enabled {
+			out = append(out, action)
+		}
+	}
+	at := w.agent.at
+	add(at != nil, step)
+	quiet := at != nil && at.quiet
+	add(w.left.crashes > 0 && (!quiet || w.left.quietly), beforeEffect)
+	if quiet {
+		return out
+	}
+	add(w.left.crashes > 0 && at != nil && at.request != nil, afterEffect)
+	add(w.left.crashes > 0 && w.left.delays > 0 && at != nil && at.request != nil, meanwhile)
+	add(len(w.delayed) > 0, land)
+	add(len(w.api.events) > 0, deliver)
+	for _, j := range []job{rebuild, attend} {
+		add(at == nil && w.pending[j], run+string(j))
+	}
+	add(w.holder() != "" && w.api.attachment.DeletionTimestamp == nil, unpublish+w.holder())
+	add(w.holder() == "" && len(w.left.publishes) > 0, publish+w.next())
+	has := func(begin, contains string) bool {
+		return slices.ContainsFunc(snapshot, func(line string) bool { return strings.HasPrefix(line, begin) && strings.Contains(line, contains) })
+	}
+	served := has("ports/1/subsystems/"+nqn+" ->", "")
+	for _, node := range w.names {
+		host := identity.HostNQN(node)
+		live := w.hosts[node].ctrl != nil && w.hosts[node].ctrl.Live()
+		add(!live && w.left.writes[node] > 0 && served && has("subsystems/"+nqn+"/allowed_hosts/"+host+" ->", ""), connect+node)
+		add(live && w.left.writes[node] > 0, send+node)
+		add(has("connection of "+host+":", "socket [{"), receive+node)
+	}
+	add(has("in flight", ""), complete)
+	add(has("connection of ", "ended true"), teardown)
+	return out
+}
+
+// next is the node that has the volume next.
+func (w *world) next() string {
+	if len(w.left.publishes) == 0 {
+		return ""
+	}
+	return w.left.publishes[0]
+}
+
+// do lets an action happen.
+func (w *world) do(action string) {
+	verb, node, _ := strings.Cut(action, ": ")
+	if i := strings.LastIndexByte(action, ' '); node == "" && i >= 0 {
+		node = action[i+1:]
+	}
+	switch {
+	case action == step:
+		w.agent.step(w.running)
+	case action == deliver:
+		w.deliver()
+	case strings.HasPrefix(action, run):
+		w.run(job(node))
+	case action == beforeEffect:
+		w.restart(diesBefore)
+	case action == afterEffect:
+		w.restart(diesAfter)
+	case action == meanwhile:
+		w.left.delays--
+		w.restart(diesMeanwhile)
+	case action == land:
+		// The answer goes to nobody.
+		_ = w.delayed[0].request()
+		w.delayed = w.delayed[1:]
+	case strings.HasPrefix(action, publish):
+		w.left.publishes = w.left.publishes[1:]
+		w.api.create(newAttachment(node))
+	case strings.HasPrefix(action, unpublish):
+		w.api.delete()
+	case verb+": " == connect:
+		ctrl, err := w.kernel.Connect(identity.HostNQN(node), nqn, portal)
+		if err != nil {
+			w.breaks("%s is on the list and cannot connect: %v", node, err)
+		}
+		w.hosts[node].ctrl = ctrl
+	case verb+": " == send:
+		w.left.writes[node]--
+		if err := w.hosts[node].ctrl.Send(1, fmt.Sprintf("%s life %d", node, w.hosts[node].life)); err != nil {
+			w.breaks("%s is connected and cannot send: %v", node, err)
+		}
+	case strings.HasPrefix(action, receive):
+		w.kernel.Receive(identity.HostNQN(node))
+	case action == complete:
+		w.kernel.Complete()
+	case action == teardown:
+		w.kernel.Teardown()
+	default:
+		panic("no such action: " + action)
+	}
+}
+
+// deliver shows the agent's cache the next event, and wakes the agent as the
+// predicates of the controller do: not for its own status patches.
+func (w *world) deliver() {
+	before, after := w.cache, w.api.events[0]
+	w.cache, w.api.events = after, w.api.events[1:]
+	if before == nil || after == nil || before.UID != after.UID || before.Generation != after.Generation ||
+		!slices.Equal(before.Finalizers, after.Finalizers) {
+		w.pending[attend] = true
+	}
+}
+
+// restart ends the agent and starts another one, which lists what there is.
+func (w *world) restart(v verdict) {
+	w.left.crashes--
+	w.agent.die(v)
+	w.agent = w.boot()
+	w.running = ""
+	w.cache, w.api.events = nil, nil
+	w.pending = map[job]bool{rebuild: true}
+	if a := w.api.attachment; a != nil {
+		w.cache = a.DeepCopy()
+		w.pending[attend] = true
+	}
+}
+
+// discard ends the goroutine of a world that nobody needs any more.
+func (w *world) discard() {
+	if w.agent.at != nil {
+		w.agent.die(diesBefore)
+	}
+}
