@@ -21,8 +21,8 @@ func (s *session) takeDown(sub *subsystem) ([]nvmeof.Drain, error) {
 	if err := s.share(func() error { return s.detach(sub) }); err != nil {
 		return nil, err
 	}
-	for _, ns := range sub.namespaces {
-		if err := s.rmdir(ns.dir); err != nil {
+	for i := range sub.namespaces {
+		if err := s.removeNamespace(&sub.namespaces[i]); err != nil {
 			return nil, err
 		}
 	}

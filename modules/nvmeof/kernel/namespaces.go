@@ -81,10 +81,13 @@ func (s *session) ensureNamespaces(sub *subsystem, want nvmeof.Subsystem) error 
 	return nil
 }
 
-// removeNamespace drains first: rmdir does not always (see the package's comment).
+// removeNamespace drains first, unless that was done: rmdir does not always (see
+// the package's comment).
 func (s *session) removeNamespace(ns *namespace) error {
-	if err := s.disable(ns); err != nil {
-		return err
+	if ns.Enabled {
+		if err := s.disable(ns); err != nil {
+			return err
+		}
 	}
 	return s.rmdir(ns.dir)
 }

@@ -94,13 +94,8 @@ func (s *session) listen(ports *[]port, nqn string, l nvmeof.Listener) error {
 		*ports = append(*ports, p)
 		found = &(*ports)[len(*ports)-1]
 	}
-	name := nqn
-	for found.links[name] != "" {
-		name += "_" // somebody gave another subsystem's link this name
-	}
-	err := s.link(join("subsystems", nqn), join(found.dir, "subsystems", name))
+	err := s.serve(found, nqn)
 	if err == nil {
-		found.links[name] = nqn
 		return nil
 	}
 	if made {
@@ -111,6 +106,19 @@ func (s *session) listen(ports *[]port, nqn string, l nvmeof.Listener) error {
 		}
 	}
 	return listenError(l, err)
+}
+
+// serve links the subsystem to a port.
+func (s *session) serve(p *port, nqn string) error {
+	name := nqn
+	for p.links[name] != "" {
+		name += "_" // somebody gave another subsystem's link this name
+	}
+	if err := s.link(join("subsystems", nqn), join(p.dir, "subsystems", name)); err != nil {
+		return err
+	}
+	p.links[name] = nqn
+	return nil
 }
 
 // makePort makes a port with the listener's address under the lowest ID that

@@ -22,7 +22,6 @@ type subsystem struct {
 	dir        string
 	hostLinks  map[string]string // link name -> host NQN
 	namespaces []namespace
-	links      []string // paths of the links by which the Ports serve it
 	passthru   bool
 }
 
@@ -145,9 +144,8 @@ func (t *Target) readSubsystem(nqn string, ports []port) (*subsystem, error) {
 		sub.Namespaces = append(sub.Namespaces, ns.NamespaceState)
 	}
 	for _, p := range ports {
-		if link, linked := p.linkOf(nqn); linked {
+		if _, linked := p.linkOf(nqn); linked {
 			sub.Ports = append(sub.Ports, p.Port)
-			sub.links = append(sub.links, join(p.dir, "subsystems", link))
 		}
 	}
 	if r.err == nil && t.debug != nil {

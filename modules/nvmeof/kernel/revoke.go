@@ -104,11 +104,13 @@ func (s *session) serveAgain(old *subsystem) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range old.Ports {
-		if l, ok := p.Listener(); ok {
+	for _, was := range old.Ports {
+		if l, ok := was.Listener(); ok {
 			err = s.listen(&ports, old.NQN, l)
+		} else if i := slices.IndexFunc(ports, func(p port) bool { return p.ID == was.ID }); i >= 0 {
+			err = s.serve(&ports[i], old.NQN)
 		} else {
-			err = s.link(old.dir, old.links[i])
+			err = fmt.Errorf("%w: port %d is gone (someone else changes the target)", nvmeof.ErrBusy, was.ID)
 		}
 		if err != nil {
 			return err
