@@ -128,7 +128,7 @@ crash-points: ## Kill agent and manager at every effect of every flow: points, l
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -timeout 30m -v -run '^TestCrashPoints' \
 	  ./modules/agent/... ./modules/manager/... >"$$log" 2>&1 || failed=1; \
 	[ $$failed = 0 ] || grep -E '^ *(--- FAIL|FAIL|[a-z_]+_test\.go:)|panic' "$$log" || cat "$$log"; \
-	awk '/^crash-points: / { print; flows[$$2]++; \
+	awk '/crash-points: [a-z]+ flow=/ { sub(/^.*crash-points:/, "crash-points:"); print; flows[$$2]++; \
 	    for (i = 3; i <= NF; i++) { split($$i, kv, "="); sum[kv[1]] += kv[2] } } \
 	  END { printf "crash-points: total flows=%d points=%d leaks=%d doubleUses=%d\n", \
 	      flows["agent"] + flows["manager"], sum["points"], sum["leaks"], sum["doubleUses"]; \
