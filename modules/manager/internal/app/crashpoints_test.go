@@ -330,7 +330,7 @@ func (f flow) dies(t *testing.T, c *crash, found *findings) {
 			select {
 			case <-c.dead:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(250 * time.Millisecond):
 			}
 		}
 	}()
@@ -341,7 +341,7 @@ func (f flow) dies(t *testing.T, c *crash, found *findings) {
 		manage(t, func(*app.Options) {})
 	default: // this manager has finished, and has no such write
 	}
-	eventually(t, "the flow's end", func(ctx context.Context) error {
+	settles(t, "the flow's end", func(ctx context.Context) error {
 		if err := f.done(ctx); err != nil {
 			return err
 		}

@@ -242,7 +242,7 @@ func pointers[T any, P interface {
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	last := fmt.Errorf("never checked")
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	})
