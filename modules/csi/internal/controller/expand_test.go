@@ -148,7 +148,11 @@ func TestARefusedGrowthIsWithdrawn(t *testing.T) {
 		wantError(t, err, codes.ResourceExhausted, "134217728 bytes are wanted, 67108864 can be had")
 		h.wantRequests(patched, patched)
 		h.wantSize(small, small)
-		h.cacheShows("pvc-1", func(p *v1alpha1.NVMePartition) bool { return p.Spec.Size == small && p.Generation > 2 })
+		// The stub has its last word on the withdrawal.
+		h.cacheShows("pvc-1", func(p *v1alpha1.NVMePartition) bool {
+			c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExported)
+			return p.Spec.Size == small && c != nil && c.ObservedGeneration == p.Generation
+		})
 		h.requests.Take()
 	}
 	h.stub.Become(controlplanetest.Behaviour{})
