@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -221,7 +221,7 @@ func (s *Snapshot) nodeNotReady(node string) *Evidence {
 		return nil
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == "Ready" && string(c.Status) != string(metav1.ConditionTrue) {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			return &Evidence{
 				Object: name(KindNode, "", node), Condition: "Ready=" + string(c.Status), Reason: c.Reason, Message: c.Message, Since: at(c.LastTransitionTime.Time),
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -222,7 +221,7 @@ func (r result) ended(t *testing.T, code int, says ...string) {
 
 func (r result) decode(t *testing.T, into any) {
 	t.Helper()
-	if err := json.NewDecoder(strings.NewReader(r.out)).Decode(into); err != nil && err != io.EOF {
+	if err := json.NewDecoder(strings.NewReader(r.out)).Decode(into); err != nil {
 		t.Fatalf("output is not JSON: %v:\n%s", err, r.out)
 	}
 }
