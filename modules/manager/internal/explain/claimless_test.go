@@ -137,6 +137,14 @@ func TestExplainSaysWhatADeadAgentDoesNotStop(t *testing.T) {
 	}
 }
 
+func TestExplainNotesThatAVolumeCannotGrow(t *testing.T) {
+	s := well()
+	set(&s.Partition.Status.Conditions, condition(v1alpha1.ConditionResized, metav1.ConditionFalse, v1alpha1.ReasonGrowthNoSpace, "asked for 4Gi, 2Gi are free behind it", time.Minute))
+	if v := explain.Explain(*s); v.State != explain.OK || v.Note != "cannot grow: GrowthNoSpace: asked for 4Gi, 2Gi are free behind it" {
+		t.Errorf("got %s with note %q", v.State, v.Note)
+	}
+}
+
 func TestSubjectsAreSortedClaimsFirst(t *testing.T) {
 	of := func(kind, namespace, name string) explain.Verdict {
 		return explain.Verdict{Subject: explain.Subject{Kind: kind, Namespace: namespace, Name: name}}

@@ -56,6 +56,9 @@ func Explain(s Snapshot) Verdict {
 	default:
 		v.Finding = Finding{State: OK, Message: v.Steps[len(v.Steps)-1].Message}
 	}
+	for i := range v.Steps {
+		v.Note = cmp.Or(v.Note, v.Steps[i].Note)
+	}
 	return v
 }
 

@@ -92,7 +92,12 @@ func judgeStorage(s *Snapshot) Finding {
 		return brokenBy(owner, e)
 	}
 	if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProvisioned) {
-		return passed("%s on drive %s", resource.NewQuantity(p.Status.AllocatedCapacity, resource.BinarySI), p.Spec.ParentDeviceSerialNumber)
+		f := passed("%s on drive %s", resource.NewQuantity(p.Status.AllocatedCapacity, resource.BinarySI), p.Spec.ParentDeviceSerialNumber)
+		// A volume that cannot grow works as before.
+		if e := falseCondition(object, p.Status.Conditions, v1alpha1.ConditionResized); e != nil {
+			f.Note = fmt.Sprintf("cannot grow: %s: %s", e.Reason, e.Message)
+		}
+		return f
 	}
 	if d := s.Device; d != nil {
 		if e := falseCondition(name(KindDevice, "", d.Name), d.Status.Conditions, v1alpha1.ConditionMediaUsable); e != nil {

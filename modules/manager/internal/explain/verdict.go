@@ -91,7 +91,7 @@ type Finding struct {
 	// Next is the command to run next.
 	Next     string     `json:"next,omitempty"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// Note says what the finding does not affect.
+	// Note says what else is worth knowing, such as what is not affected.
 	Note string `json:"note,omitempty"`
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/distort-io/distort/modules/api/capacity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -17,7 +18,8 @@ import (
 // Space is what there is and what is left, in bytes.
 type Space struct {
 	Total int64 `json:"totalBytes"`
-	// Reserved is the sum of what is placed, terminating volumes included.
+	// Reserved is the sum of what is placed or about to be, terminating volumes
+	// included.
 	Reserved int64 `json:"reservedBytes"`
 	// Free is what placement can still give; 0 for a drive that is not claimed.
 	Free int64 `json:"freeBytes"`
@@ -154,18 +156,29 @@ func describe(i *gather.Inventory, device *v1alpha1.NVMeDevice) Drive {
 	if reason, _, ok := drive.Unusable(device); !ok {
 		d.State = reason
 	}
+	// A reservation is written before its partition is placed.
+	reserved := map[types.UID]int64{}
+	for _, r := range device.Status.Reservations {
+		reserved[r.UID] = r.Size
+	}
 	for j := range i.Partitions {
 		p := &i.Partitions[j]
 		if p.Spec.NodeName == device.Spec.NodeName && p.Spec.ParentDeviceSerialNumber == device.Spec.SerialNumber {
 			v := volumeOf(i, p)
 			d.Volumes = append(d.Volumes, v)
-			d.Reserved += v.Bytes
+			reserved[p.UID] = max(reserved[p.UID], v.Bytes)
 		}
+	}
+	for _, bytes := range reserved {
+		d.Reserved += bytes
 	}
 	slices.SortFunc(d.Volumes, func(a, b Volume) int { return cmp.Compare(a.Partition, b.Partition) })
 	if ref := device.Status.ClaimRef; ref != nil {
 		d.Claim = ref.Namespace + "/" + ref.Name
 		d.Free = max(d.Total-d.Reserved, 0)
+		if largest := device.Status.LargestFreeExtent; largest > 0 {
+			d.Largest = &largest
+		}
 	}
 	return d
 }

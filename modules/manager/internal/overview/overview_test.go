@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/gather"
@@ -31,7 +32,7 @@ func device(node, serial string, claimed bool) v1alpha1.NVMeDevice {
 
 func partition(name, node, serial string, size, allocated int64) v1alpha1.NVMePartition {
 	return v1alpha1.NVMePartition{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(name)},
 		Spec:       v1alpha1.NVMePartitionSpec{NodeName: node, ParentDeviceSerialNumber: serial, Size: size},
 		Status:     v1alpha1.NVMePartitionStatus{AllocatedCapacity: allocated, VolumeHandle: name},
 	}
@@ -53,6 +54,11 @@ func TestBuild(t *testing.T) {
 	foreign.Status.Conditions[1] = metav1.Condition{Type: v1alpha1.ConditionMediaUsable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonForeignSignature}
 	cordoned := device("a", "S2", true)
 	cordoned.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "true"}
+	cordoned.Status.Reservations = []v1alpha1.Reservation{
+		{ObjectReference: v1alpha1.ObjectReference{UID: "odd"}, Size: 4 << 20}, {ObjectReference: v1alpha1.ObjectReference{UID: "unplaced"}, Size: gib},
+	}
+	full, largest := device("a", "S1", true), 3*gib
+	full.Status.LargestFreeExtent, foreign.Status.LargestFreeExtent = largest, 8*gib
 	i := &gather.Inventory{
 		Targets: []v1alpha1.RDMAStorageNode{ready("b", metav1.ConditionFalse, v1alpha1.ReasonHeartbeatExpired), ready("a", metav1.ConditionTrue, ""), ready("c", metav1.ConditionTrue, "")},
 		Owners: []v1alpha1.StorageNode{
@@ -62,7 +68,7 @@ func TestBuild(t *testing.T) {
 				Status:     v1alpha1.StorageNodeStatus{Pools: []v1alpha1.PoolStatus{{GUID: "7", Name: "tank", FreeBytes: gib, Ready: true}}},
 			},
 		},
-		Devices: []v1alpha1.NVMeDevice{cordoned, device("a", "S1", true), foreign},
+		Devices: []v1alpha1.NVMeDevice{cordoned, full, foreign},
 		Partitions: []v1alpha1.NVMePartition{
 			partition("pvc-1", "a", "S1", gib, 2*gib), terminating, partition("unplaced", "", "", gib, 0), partition("odd", "a", "S2", 1, 0),
 		},
@@ -72,19 +78,19 @@ func TestBuild(t *testing.T) {
 		}}},
 	}
 	want := overview.Tree{
-		Space: overview.Space{Total: 16 * gib, Reserved: 3*gib + 4<<20, Free: 13*gib - 4<<20}, Unclaimed: 8 * gib,
+		Space: overview.Space{Total: 16 * gib, Reserved: 4*gib + 4<<20, Free: 12*gib - 4<<20, Largest: &largest}, Unclaimed: 8 * gib,
 		Nodes: []overview.Node{
 			{
-				Name: "a", State: "Ready", Space: overview.Space{Total: 16 * gib, Reserved: 3*gib + 4<<20, Free: 13*gib - 4<<20},
+				Name: "a", State: "Ready", Space: overview.Space{Total: 16 * gib, Reserved: 4*gib + 4<<20, Free: 12*gib - 4<<20, Largest: &largest},
 				Drives: []overview.Drive{
 					{
-						Serial: "S1", Device: "a-S1", State: "Claimed", Claim: "d/S1", Space: overview.Space{Total: 8 * gib, Reserved: 3 * gib, Free: 5 * gib},
+						Serial: "S1", Device: "a-S1", State: "Claimed", Claim: "d/S1", Space: overview.Space{Total: 8 * gib, Reserved: 3 * gib, Free: 5 * gib, Largest: &largest},
 						// What is being deleted counts, and so does what was carved beyond what was asked.
 						Volumes: []overview.Volume{{Partition: "d/old", Bytes: gib, Deleting: true}, {Partition: "d/pvc-1", Claim: "demo/data", Bytes: 2 * gib}},
 					},
 					{
 						Serial: "S2", Device: "a-S2", State: "Claimed", Claim: "d/S2", Cordoned: true,
-						Space: overview.Space{Total: 8 * gib, Reserved: 4 << 20, Free: 8*gib - 4<<20}, Volumes: []overview.Volume{{Partition: "d/odd", Bytes: 4 << 20}},
+						Space: overview.Space{Total: 8 * gib, Reserved: gib + 4<<20, Free: 7*gib - 4<<20}, Volumes: []overview.Volume{{Partition: "d/odd", Bytes: 4 << 20}},
 					},
 				},
 			},
