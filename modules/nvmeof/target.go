@@ -13,6 +13,15 @@ type Target interface {
 	// admitted. A call that failed or was killed is finished by the next one.
 	Ensure(ctx context.Context, want Subsystem) (Report, error)
 
+	// EnsureAll is Ensure for many subsystems, as after a reboot of the target,
+	// when their hosts are trying to reconnect. First all are made but for the
+	// listeners that they do not have yet, then these are opened, one right after
+	// the other. Linux hosts (since 6.10) that reach an address and do not find
+	// their subsystem there give it up for ever, whatever their ctrl_loss_tmo: as
+	// long as nothing listens at all, they go on trying. The errors are in the
+	// order of want, nil where all went well.
+	EnsureAll(ctx context.Context, want []Subsystem) []error
+
 	// Inspect reads one subsystem. It answers ErrNotFound if there is none.
 	Inspect(ctx context.Context, nqn string) (State, error)
 

@@ -61,7 +61,11 @@ func (s *session) ensure(want nvmeof.Subsystem, report *nvmeof.Report) error {
 		if err := s.admit(sub, want.AllowedHosts); err != nil {
 			return err
 		}
-		return s.ensureListeners(want)
+		ports, err := s.t.readPorts()
+		if err != nil {
+			return err
+		}
+		return s.ensureListeners(&ports, want)
 	}); err != nil {
 		return err
 	}

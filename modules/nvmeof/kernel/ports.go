@@ -9,18 +9,14 @@ import (
 // ensureListeners makes the subsystem reachable on the wanted listeners and on
 // no other. A port is found by its address and shared by all subsystems that
 // want it. Wrong ports are left first, because they may hold the address that
-// is wanted (a wildcard does).
-func (s *session) ensureListeners(want nvmeof.Subsystem) error {
-	ports, err := s.t.readPorts()
-	if err != nil {
-		return err
-	}
+// is wanted (a wildcard does). ports are all there are, and are kept up to date.
+func (s *session) ensureListeners(ports *[]port, want nvmeof.Subsystem) error {
 	missing := map[nvmeof.Listener]bool{}
 	for _, l := range want.Listeners {
 		missing[l] = true
 	}
-	for i := range ports {
-		p := &ports[i]
+	for i := range *ports {
+		p := &(*ports)[i]
 		link, linked := p.linkOf(want.NQN)
 		if !linked {
 			continue
@@ -37,7 +33,7 @@ func (s *session) ensureListeners(want nvmeof.Subsystem) error {
 		if !missing[l] {
 			continue
 		}
-		if err := s.listen(&ports, want.NQN, l); err != nil {
+		if err := s.listen(ports, want.NQN, l); err != nil {
 			return err
 		}
 	}

@@ -13,19 +13,25 @@ var (
 	ErrConnectRefused = errors.New("nvmeoftest: connection refused")
 	// ErrNotAllowed: the subsystem is not there, or does not allow the host.
 	ErrNotAllowed = errors.New("nvmeoftest: host not allowed")
+	// ErrGaveUp: the host was turned away with ErrNotAllowed when it tried to
+	// reconnect, and has removed its controller.
+	ErrGaveUp = errors.New("nvmeoftest: the host has given the subsystem up")
 	// ErrNoNamespace: the namespace is not there or not enabled.
 	ErrNoNamespace = errors.New("nvmeoftest: no such namespace")
 )
 
 // Controller is a host's side of its connection to one subsystem. It is as
 // stubborn as the kernel's initiator: when the target ended it, each write tries
-// to connect again first.
+// to connect again first. Where nothing listens it will try again; where something
+// does that does not know the subsystem or the host, it gives up for ever
+// (measured on Linux 6.12: "Removing controller (16770)", with ctrl_loss_tmo -1).
 type Controller struct {
 	k         *Kernel
 	host      string
 	subsystem string
 	listener  nvmeof.Listener
 	conn      *connection
+	gaveUp    bool
 }
 
 // connection is the target's side: what nvmet calls a controller. It belongs to
@@ -101,6 +107,14 @@ func (c *Controller) Live() bool {
 
 func (c *Controller) live() bool { return c.conn != nil && !c.conn.ended }
 
+// Reconnect is what the host does by itself, now and then, while it is not
+// connected.
+func (c *Controller) Reconnect() error {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	return c.ensureLive()
+}
+
 // Write writes and waits until the write is on the medium.
 func (c *Controller) Write(nsid uint32, data string) error {
 	c.k.mu.Lock()
@@ -142,10 +156,15 @@ func (c *Controller) Send(nsid uint32, data string) error {
 }
 
 func (c *Controller) ensureLive() error {
-	if c.live() {
+	switch {
+	case c.live():
 		return nil
+	case c.gaveUp:
+		return ErrGaveUp
 	}
-	return c.connect()
+	err := c.connect()
+	c.gaveUp = errors.Is(err, ErrNotAllowed)
+	return err
 }
 
 func (c *Controller) command(nsid uint32, data string) (*command, error) {

@@ -24,7 +24,7 @@ import (
 const targetTimeout = 30 * time.Second
 
 // Reconciler reconciles the NVMeVolumeAttachments of one node. All fields but
-// Delay are required.
+// Restored and Delay are required.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's objects only, with the index
 	// of volume.IndexAttachments.
@@ -33,6 +33,9 @@ type Reconciler struct {
 	NodeName string
 	Locator  *volume.Locator
 	Exporter *volume.Exporter
+	// Restored is closed when the exports were restored (volume.Restore); nothing is
+	// done before. Nil: there is nothing to wait for.
+	Restored <-chan struct{}
 	// Delay is how long to wait for something outside Kubernetes; nil means 30 to 60
 	// seconds, at random.
 	Delay func() time.Duration
@@ -52,6 +55,9 @@ func (r *Reconciler) validate() error {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := volume.Await(ctx, r.Restored); err != nil {
+		return ctrl.Result{}, err
+	}
 	a := &v1alpha1.NVMeVolumeAttachment{}
 	switch err := r.Client.Get(ctx, req.NamespacedName, a); {
 	case apierrors.IsNotFound(err):

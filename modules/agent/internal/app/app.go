@@ -140,19 +140,24 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 	backends := export.NewBackends(export.NewKernel(host.Target))
 	locator := volume.NewLocator(host.Hardware, host.Manager)
 	exporter := volume.NewExporter(mgr.GetClient(), backends, volume.NewHostPortals(host.Hardware, o.TCPPort, o.RDMAPort), host.Hardware)
+	restore := volume.NewRestore(exporter, locator)
+	if err := mgr.Add(restore); err != nil {
+		return nil, fmt.Errorf("add to the manager: %w", err)
+	}
 	delay := jitter.HalfToFull(o.CheckInterval)
 	recorder := mgr.GetEventRecorder(component)
 
 	partitions := &partition.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,
-		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Delay: delay,
+		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Restored: restore.Done(), Delay: delay,
 	}
 	check := partition.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, locator), delay, audited)
 	if err := partitions.SetupWithManager(mgr, check); err != nil {
 		return nil, fmt.Errorf("set up the partition controller: %w", err)
 	}
 	attachments := &access.Reconciler{
-		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: locator, Exporter: exporter, Delay: delay,
+		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: locator, Exporter: exporter,
+		Restored: restore.Done(), Delay: delay,
 	}
 	if err := attachments.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the access controller: %w", err)

@@ -298,6 +298,38 @@ func TestAfterARebootTheSameExportIsRebuiltWithoutAWrite(t *testing.T) {
 	}
 }
 
+// Hosts reconnect while the agent starts. One that reaches its address before its
+// volume is there gives the volume up for ever.
+func TestAfterARebootNoHostIsTurnedAway(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"pvc-1", "pvc-2", "pvc-3"} {
+		p := w.node.Partition(name, sliceSize)
+		w.create(p)
+		w.create(w.node.Attachment(p, consumer))
+	}
+	w.boot().mustSettle()
+	w.node.Reboot()
+	w.node.Kernel.Trace()
+	a := w.boot()
+	listening := 0
+	for _, line := range w.node.Kernel.Trace() {
+		if strings.HasPrefix(line, "symlink ports/") {
+			listening++
+		} else if listening > 0 {
+			t.Errorf("when %d of 3 volumes could be reached: %s", listening, line)
+		}
+	}
+	if listening != 3 {
+		t.Errorf("%d volumes can be reached, want 3", listening)
+	}
+	if got := a.written(a.mustSettle); len(got) != 0 {
+		t.Errorf("writes = %v, want none: nothing changed", got)
+	}
+	if trace := w.node.Kernel.Trace(); len(trace) != 0 {
+		t.Errorf("after all was restored: %v", trace)
+	}
+}
+
 // Faults AG1 and AG4: each broken part is found by the bulk check, repaired, or
 // the export is not vouched for any more.
 func TestBrokenExportsAreFoundAndRepaired(t *testing.T) {

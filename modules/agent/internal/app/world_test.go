@@ -100,6 +100,7 @@ type agent struct {
 	*volumetest.Process
 	world      *world
 	gate       *partition.Gate
+	restore    *volume.Restore
 	partitions *partition.Reconciler
 	access     *access.Reconciler
 	reporter   *report.Reporter
@@ -107,7 +108,17 @@ type agent struct {
 	recorder   *events.FakeRecorder
 }
 
+// boot starts an agent, which restores the exports at once.
 func (w *world) boot() *agent {
+	w.t.Helper()
+	a := w.newAgent()
+	if err := a.restore.Start(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func (w *world) newAgent() *agent {
 	w.t.Helper()
 	p := w.node.Boot(w.t, w.api)
 	recorder := events.NewFakeRecorder(1000)
@@ -120,13 +131,17 @@ func (w *world) boot() *agent {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	restore := volume.NewRestore(p.Exporter, p.Locator)
 	return &agent{
-		Process: p, world: w, gate: gate, recorder: recorder,
+		Process: p, world: w, gate: gate, restore: restore, recorder: recorder,
 		partitions: &partition.Reconciler{
 			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locator: p.Locator, Exporter: p.Exporter,
-			Started: gate, Delay: noDelay,
+			Started: gate, Restored: restore.Done(), Delay: noDelay,
 		},
-		access:    &access.Reconciler{Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: p.Locator, Exporter: p.Exporter, Delay: noDelay},
+		access: &access.Reconciler{
+			Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: p.Locator, Exporter: p.Exporter,
+			Restored: restore.Done(), Delay: noDelay,
+		},
 		reporter:  reporter,
 		heartbeat: &report.Heartbeat{Client: p.Client, NodeName: nodeName, Namespace: volumetest.Namespace, Now: func() time.Time { return now }},
 	}

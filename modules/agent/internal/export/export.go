@@ -61,6 +61,8 @@ type Observation interface {
 	// Differences says in what the export of the volume is not as it should be;
 	// empty means that Ensure would change nothing.
 	Differences(v Volume) ([]string, error)
+	// Serving tells whether the volume has an export that hosts can reach.
+	Serving(volume types.UID) bool
 	// Strangers are the exports with a name of DISTORT's whose volume is not among
 	// those given. They are reported and never touched: only the object of a volume
 	// permits to remove its export.
@@ -78,6 +80,10 @@ type Backend interface {
 	// Ensure makes the export exactly so. A host that is not listed is fenced before
 	// a new one is admitted.
 	Ensure(ctx context.Context, v Volume) (Result, error)
+	// EnsureAll is Ensure for many volumes whose hosts are trying to reconnect: no
+	// host reaches any of them before all are there. The errors are in the order of
+	// the volumes.
+	EnsureAll(ctx context.Context, all []Volume) []error
 	// Remove takes the export away and reads back that it is gone. No export is a
 	// success.
 	Remove(ctx context.Context, volume types.UID) error

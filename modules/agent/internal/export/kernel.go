@@ -52,6 +52,25 @@ func (k *Kernel) Ensure(ctx context.Context, v Volume) (Result, error) {
 	return result(report), err
 }
 
+// EnsureAll implements Backend.
+func (k *Kernel) EnsureAll(ctx context.Context, all []Volume) []error {
+	errs := make([]error, len(all))
+	var want []nvmeof.Subsystem
+	var place []int
+	for i, v := range all {
+		sub, err := subsystem(v)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		want, place = append(want, sub), append(place, i)
+	}
+	for i, err := range k.target.EnsureAll(ctx, want) {
+		errs[place[i]] = err
+	}
+	return errs
+}
+
 func result(report nvmeof.Report) Result {
 	r := Result{Created: report.Created}
 	for _, c := range report.Changes {
@@ -115,6 +134,8 @@ func (o kernelObservation) Differences(v Volume) ([]string, error) {
 	}
 	return out, nil
 }
+
+func (o kernelObservation) Serving(volume types.UID) bool { return len(o[nqn(volume)].Ports) > 0 }
 
 func (o kernelObservation) Strangers(volumes []types.UID) []string {
 	known := map[string]bool{}

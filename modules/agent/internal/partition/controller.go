@@ -33,8 +33,8 @@ const (
 	carveTimeout = 2 * time.Hour
 )
 
-// Reconciler reconciles the NVMePartitions of one node. All fields but Delay are
-// required.
+// Reconciler reconciles the NVMePartitions of one node. All fields but Restored
+// and Delay are required.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's objects only.
 	Client   client.Client
@@ -45,6 +45,9 @@ type Reconciler struct {
 	Exporter *volume.Exporter
 	// Started opens when every partition was looked at once.
 	Started *Gate
+	// Restored is closed when the exports were restored (volume.Restore); nothing is
+	// done before. Nil: there is nothing to wait for.
+	Restored <-chan struct{}
 	// Delay is how long to wait for something outside Kubernetes; nil means 30 to 60
 	// seconds, at random.
 	Delay func() time.Duration
@@ -66,6 +69,9 @@ func (r *Reconciler) validate() error {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := volume.Await(ctx, r.Restored); err != nil {
+		return ctrl.Result{}, err
+	}
 	defer func() {
 		if ctx.Err() == nil {
 			r.Started.Done(req.NamespacedName)

@@ -77,13 +77,8 @@ func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, device
 	if err != nil {
 		return Outcome{}, err
 	}
-	uses, err := e.drives.Uses(filepath.Base(devicePath))
-	if err != nil {
-		return Outcome{}, fmt.Errorf("look for other users of %s: %w", devicePath, err)
-	}
-	if len(uses) > 0 {
-		// nvmet would export it all the same (design.md §6).
-		return Outcome{}, fmt.Errorf("%w: %s", ErrSliceInUse, uses[0])
+	if err := e.unused(devicePath); err != nil {
+		return Outcome{}, err
 	}
 	result, err := backend.Ensure(ctx, v)
 	if err != nil {
@@ -92,6 +87,19 @@ func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, device
 	}
 	e.set(p.UID, &v)
 	return Outcome{Result: result, Volume: v}, nil
+}
+
+// unused makes sure that the node itself does not use the slice: nvmet would
+// export it all the same (design.md §6).
+func (e *Exporter) unused(devicePath string) error {
+	uses, err := e.drives.Uses(filepath.Base(devicePath))
+	if err != nil {
+		return fmt.Errorf("look for other users of %s: %w", devicePath, err)
+	}
+	if len(uses) > 0 {
+		return fmt.Errorf("%w: %s", ErrSliceInUse, uses[0])
+	}
+	return nil
 }
 
 // desired reads what the export has to be.

@@ -1,0 +1,126 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
+)
+
+// restoreConcurrency is how many slices are looked for at once.
+const restoreConcurrency = 8
+
+// Restore makes, before anything else is done to the targets, the exports that
+// are recorded and that no host can reach: after a reboot of the node all of
+// them. It makes them together, because a host that reconnects and finds an
+// address without its volume gives the volume up for ever (export.Backend,
+// EnsureAll). What it cannot make is left to the reconcilers, which say why.
+type Restore struct {
+	exporter *Exporter
+	locator  *Locator
+	done     chan struct{}
+}
+
+// NewRestore returns a Restore that was not started.
+func NewRestore(e *Exporter, l *Locator) *Restore {
+	return &Restore{exporter: e, locator: l, done: make(chan struct{})}
+}
+
+// Done is closed when Start has done what it could.
+func (r *Restore) Done() <-chan struct{} { return r.done }
+
+// Await waits for Done; a nil channel is nothing to wait for.
+func Await(ctx context.Context, done <-chan struct{}) error {
+	if done == nil {
+		return nil
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Start implements manager.Runnable. It never fails.
+func (r *Restore) Start(ctx context.Context) error {
+	defer close(r.done)
+	if err := r.run(ctx); err != nil {
+		log.FromContext(ctx).Error(err, "not every export could be restored; each is tried by itself")
+	}
+	return nil
+}
+
+func (r *Restore) run(ctx context.Context) error {
+	var all v1alpha1.NVMePartitionList
+	if err := r.exporter.cache.List(ctx, &all); err != nil {
+		return fmt.Errorf("list partitions of this node: %w", err)
+	}
+	var errs []error
+	for name, backend := range r.exporter.backends {
+		seen, err := backend.Observe(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		missing := slices.DeleteFunc(slices.Clone(all.Items), func(p v1alpha1.NVMePartition) bool {
+			return p.Spec.TargetBackend != name || p.Status.NQN == "" || !p.DeletionTimestamp.IsZero() || seen.Serving(p.UID)
+		})
+		errs = append(errs, r.restore(ctx, backend, missing))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Restore) restore(ctx context.Context, backend export.Backend, missing []v1alpha1.NVMePartition) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	found := make([]*export.Volume, len(missing))
+	errs := make([]error, len(missing))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, restoreConcurrency)
+	for i := range missing {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			found[i], errs[i] = r.find(ctx, &missing[i])
+		})
+	}
+	group.Wait()
+	var volumes []export.Volume
+	for _, v := range found {
+		if v != nil {
+			volumes = append(volumes, *v)
+		}
+	}
+	return errors.Join(append(errs, backend.EnsureAll(ctx, volumes)...)...)
+}
+
+// find is what the export of the partition has to be. An export whose slice the
+// node itself uses is not made.
+func (r *Restore) find(ctx context.Context, p *v1alpha1.NVMePartition) (*export.Volume, error) {
+	named := func(err error) error { return fmt.Errorf("NVMePartition %s: %w", client.ObjectKeyFromObject(p), err) }
+	d, err := r.locator.Drive(ctx, p.Spec.ParentDeviceSerialNumber)
+	if err != nil {
+		return nil, named(err)
+	}
+	slice, err := r.locator.Find(ctx, p, d)
+	if err != nil {
+		return nil, named(err)
+	}
+	if err := r.exporter.unused(slice.DevicePath); err != nil {
+		return nil, named(err)
+	}
+	v, err := r.exporter.desired(ctx, p, slice.DevicePath, r.exporter.portals)
+	if err != nil {
+		return nil, named(err)
+	}
+	return &v, nil
+}
