@@ -98,6 +98,21 @@ func newDown() *cobra.Command {
 	}
 }
 
+func newExplain() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain",
+		Short: "Say which boundary each volume did not pass (kubectl distort explain --all)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := openLab(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return l.Explain(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+}
+
 func newStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",

@@ -182,6 +182,7 @@ func printNext(out io.Writer, l *lab.Lab) {
 The lab is up. Try:
   export KUBECONFIG=%s
   lab status                                    what runs
+  lab explain                                   which boundary a volume did not pass
   lab shell storage                             a shell in the storage node
   lab shell storage -- find %s
   lab shell consumer-1 -- nvme list-subsys      what a consumer is connected to

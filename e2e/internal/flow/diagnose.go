@@ -22,9 +22,9 @@ const (
 	logLines   = 25
 )
 
-// Diagnose prints what helps to find which boundary failed: every object along
-// the way of a volume with its conditions, the last events, and the ends of the
-// product's logs. It prints what it can get.
+// Diagnose prints which boundary failed, and what helps to see why: every object
+// along the way of a volume with its conditions, the last events, and the ends of
+// the product's logs. It prints what it can get.
 func (f *Flow) Diagnose(ctx context.Context, out io.Writer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), diagnoseTimeout)
 	defer cancel()
@@ -32,6 +32,7 @@ func (f *Flow) Diagnose(ctx context.Context, out io.Writer) {
 		title string
 		print func(context.Context, io.Writer) error
 	}{
+		{"kubectl distort explain --all", f.lab.Explain},
 		{"objects along the way of a volume", f.printObjects},
 		{"pods", f.printPods},
 		{"last events", f.printEvents},

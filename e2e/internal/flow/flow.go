@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,9 +26,12 @@ import (
 // pollInterval is how often an expected state is looked for.
 const pollInterval = 100 * time.Millisecond
 
-// Guests gives access to the lab's guests by name.
-type Guests interface {
+// Lab is what a flow needs of the lab beside its API server.
+type Lab interface {
+	// Guest gives access to a guest by its name.
 	Guest(name string) (*guestexec.Client, error)
+	// Explain says which boundary each volume did not pass.
+	Explain(ctx context.Context, out io.Writer) error
 }
 
 // Flow works in one namespace of a running lab.
@@ -38,11 +42,11 @@ type Flow struct {
 	config *rest.Config
 	client client.Client
 	set    kubernetes.Interface
-	guests Guests
+	lab    Lab
 }
 
 // New returns a flow in that namespace.
-func New(config *rest.Config, guests Guests, namespace string) (*Flow, error) {
+func New(config *rest.Config, lab Lab, namespace string) (*Flow, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -60,7 +64,7 @@ func New(config *rest.Config, guests Guests, namespace string) (*Flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	return &Flow{Namespace: namespace, config: config, client: direct, set: set, guests: guests}, nil
+	return &Flow{Namespace: namespace, config: config, client: direct, set: set, lab: lab}, nil
 }
 
 // Client returns the client that the flow uses.

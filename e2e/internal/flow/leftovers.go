@@ -107,7 +107,7 @@ func (f *Flow) leftOnStorage(ctx context.Context) (string, []string, error) {
 		if node.Role != layout.Storage {
 			continue
 		}
-		guest, err := f.guests.Guest(node.Name)
+		guest, err := f.lab.Guest(node.Name)
 		if err != nil {
 			return "", nil, err
 		}
@@ -140,7 +140,7 @@ func (f *Flow) leftOnStorage(ctx context.Context) (string, []string, error) {
 func (f *Flow) leftOnConsumers(ctx context.Context) (string, []string, error) {
 	var found []string
 	for _, node := range layout.Nodes() {
-		guest, err := f.guests.Guest(node.Name)
+		guest, err := f.lab.Guest(node.Name)
 		if err != nil {
 			return "", nil, err
 		}

@@ -148,7 +148,7 @@ func (f *Flow) Checksum(ctx context.Context, pod, path string) (string, error) {
 // DropCaches makes a node forget file data, so that the next read comes from
 // the device.
 func (f *Flow) DropCaches(ctx context.Context, node string) error {
-	guest, err := f.guests.Guest(node)
+	guest, err := f.lab.Guest(node)
 	if err != nil {
 		return err
 	}

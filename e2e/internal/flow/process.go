@@ -30,7 +30,7 @@ func (f *Flow) Kill(ctx context.Context, program string) error {
 func (f *Flow) kill(ctx context.Context, program string) (int, error) {
 	killed := 0
 	for _, node := range layout.Nodes() {
-		guest, err := f.guests.Guest(node.Name)
+		guest, err := f.lab.Guest(node.Name)
 		if err != nil {
 			return killed, err
 		}

@@ -13,12 +13,15 @@ import (
 // built from.
 var productModules = []string{"api", "nvmeof", "agent", "manager", "csi"}
 
+// Explainer is the kubectl plugin in the product's artifact.
+const Explainer = "kubectl-distort"
+
 // productStep builds the programs of this checkout and their images.
 func productStep() Step {
 	return Step{
-		Name: StepProduct, Summary: "distort-manager, -agent and -csi of this checkout", Needs: []string{"base-images"}, Lane: LaneCompile, Keep: 3,
+		Name: StepProduct, Summary: "distort-manager, -agent, -csi and kubectl-distort of this checkout", Needs: []string{"base-images"}, Lane: LaneCompile, Keep: 3,
 		Key: func(_ context.Context, w *Workshop) (string, error) {
-			key := cache.NewKey("product 2").Files(w.Repo, "go.work", "go.work.sum")
+			key := cache.NewKey("product 3").Files(w.Repo, "go.work", "go.work.sum")
 			for _, module := range productModules {
 				key.String("module", module).Tree(filepath.Join(w.Repo, "modules", module), "*.go", "go.mod", "go.sum")
 			}
@@ -43,7 +46,7 @@ func buildProduct(ctx context.Context, w *Workshop, dir string) error {
 	for _, image := range productImages {
 		name := "distort-" + image.module
 		program := filepath.Join(dir, name)
-		if err := w.Run.With("CGO_ENABLED=0").In(w.Repo).Run(ctx, "go", "build", "-trimpath", "-ldflags", strip, "-o", program, "./modules/"+image.module+"/cmd/"+name); err != nil {
+		if err := w.buildProgram(ctx, program, image.module); err != nil {
 			return err
 		}
 		layer, err := oci.BuildLayer(program+".layer", []oci.Entry{{Path: "/" + name, Source: program}})
@@ -64,5 +67,10 @@ func buildProduct(ctx context.Context, w *Workshop, dir string) error {
 			return err
 		}
 	}
-	return nil
+	return w.buildProgram(ctx, filepath.Join(dir, Explainer), "manager")
+}
+
+// buildProgram builds the program of that name of a module of this checkout.
+func (w *Workshop) buildProgram(ctx context.Context, path, module string) error {
+	return w.Run.With("CGO_ENABLED=0").In(w.Repo).Run(ctx, "go", "build", "-trimpath", "-ldflags", strip, "-o", path, "./modules/"+module+"/cmd/"+filepath.Base(path))
 }

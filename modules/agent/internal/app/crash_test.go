@@ -74,8 +74,9 @@ func (f flow) once(w *world, arm func(*agent), when string, sum *tally) (died bo
 		t.Fatalf("%s: arrange: %v", when, err)
 	}
 	f.action(w)
-	a := w.boot()
+	a := w.newAgent()
 	arm(a)
+	a.start()
 	_ = settle(a)
 	died = a.Dead()
 	w.node.Revive()

@@ -108,14 +108,20 @@ type agent struct {
 	recorder   *events.FakeRecorder
 }
 
-// boot starts an agent, which restores the exports at once.
+// boot makes an agent and starts it.
 func (w *world) boot() *agent {
 	w.t.Helper()
 	a := w.newAgent()
-	if err := a.restore.Start(context.Background()); err != nil {
-		w.t.Fatal(err)
-	}
+	a.start()
 	return a
+}
+
+// start is what the agent does first: it restores the exports.
+func (a *agent) start() {
+	a.world.t.Helper()
+	if err := a.restore.Start(context.Background()); err != nil {
+		a.world.t.Fatal(err)
+	}
 }
 
 func (w *world) newAgent() *agent {
