@@ -22,7 +22,7 @@ const (
 	namespace = "e2e-fence"
 	// envRounds is how often each takeover is repeated.
 	envRounds     = "DISTORT_FENCE_ROUNDS"
-	defaultRounds = 20
+	defaultRounds = 4
 	// watched is how long the new host looks out for writes of the old one.
 	watched = 4 * time.Second
 )

@@ -70,9 +70,6 @@ func (r *Reporter) inspect(ctx context.Context, s *sight, have *v1alpha1.NVMeDev
 
 // reportDrive makes the drive's object as the sight says.
 func (r *Reporter) reportDrive(ctx context.Context, s *sight, have *v1alpha1.NVMeDevice) error {
-	if r.removed(s, have) {
-		return r.forget(ctx, have)
-	}
 	if have == nil {
 		if !s.inventory() {
 			return nil
