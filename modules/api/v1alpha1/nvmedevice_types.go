@@ -145,9 +145,9 @@ type NVMeDeviceStatus struct {
 	Reservations []Reservation `json:"reservations,omitempty"`
 	// LargestFreeExtent is the largest contiguous space in bytes that one new
 	// partition could get, as distort-agent last saw it: partitions that are
-	// placed but not carved yet are still to come out of it. It is written before
-	// the status of the partition whose carving changed it. 0 or absent means that
-	// it is not known. Written by distort-agent.
+	// placed but not carved yet are still to come out of it, and what was carved
+	// since the agent's last scan too. 0 or absent means that it is not known.
+	// Written by distort-agent.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	LargestFreeExtent int64 `json:"largestFreeExtent,omitempty"`
