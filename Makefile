@@ -108,8 +108,9 @@ lint: $(BIN)/golangci-lint ## Run golangci-lint on every module
 .PHONY: unit
 unit: $(BIN)/gotestsum ## Run the tests of every module with the race detector
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
-	KUBEBUILDER_ASSETS=$$assets $(BIN)/gotestsum --format pkgname-and-test-fails -- $(GO_TEST_FLAGS) -timeout 20m \
-	  $(WORKSPACE:%=./%/...)
+	KUBEBUILDER_ASSETS=$$assets $(BIN)/gotestsum --format pkgname-and-test-fails --jsonfile $(BIN)/unit.json -- \
+	  $(GO_TEST_FLAGS) -timeout 20m $(WORKSPACE:%=./%/...)
+	awk -f hack/crash-points.awk $(BIN)/unit.json
 
 .PHONY: fence-model
 fence-model: ## Check the attachment protocol exhaustively, deeper than make test does
@@ -120,7 +121,6 @@ csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v -run TestSanity ./modules/csi/internal/app
 
-# Each flow prints one line; a program without a line has shown nothing.
 .PHONY: crash-points
 crash-points: ## Kill agent and manager at every effect of every flow: points, leaks, double uses
 	@assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
@@ -128,12 +128,7 @@ crash-points: ## Kill agent and manager at every effect of every flow: points, l
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -timeout 30m -v -run '^TestCrashPoints' \
 	  ./modules/agent/... ./modules/manager/... >"$$log" 2>&1 || failed=1; \
 	[ $$failed = 0 ] || grep -E '^ *(--- FAIL|FAIL|[a-z_]+_test\.go:)|panic' "$$log" || cat "$$log"; \
-	awk '/crash-points: [a-z]+ flow=/ { sub(/^.*crash-points:/, "crash-points:"); print; flows[$$2]++; \
-	    for (i = 3; i <= NF; i++) { split($$i, kv, "="); sum[kv[1]] += kv[2] } } \
-	  END { printf "crash-points: total flows=%d points=%d leaks=%d doubleUses=%d\n", \
-	      flows["agent"] + flows["manager"], sum["points"], sum["leaks"], sum["doubleUses"]; \
-	    if (!flows["agent"] || !flows["manager"]) { print "crash-points: no flow of agent or manager was run" > "/dev/stderr"; exit 1 } \
-	    exit (sum["leaks"] + sum["doubleUses"] > 0) }' "$$log" || failed=1; \
+	awk -f hack/crash-points.awk "$$log" || failed=1; \
 	exit $$failed
 
 .PHONY: standalone
