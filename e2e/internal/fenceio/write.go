@@ -59,7 +59,8 @@ func writeOn(ctx context.Context, d *device, writer string, first, number int) (
 // the only writer wrote since.
 var ErrForeignWrite = errors.New("somebody else wrote")
 
-// Own writes records until ctx ends, and reads each slot before it writes there,
+// Own writes one record to each slot, goes on until ctx ends, and reads each slot
+// before it writes there,
 // and all of them at the end: a slot has what it had in the beginning or what was
 // written here, or the error is ErrForeignWrite. Any I/O error is an error. It
 // returns how many records were written.
@@ -100,8 +101,10 @@ func ownSlots(ctx context.Context, path, writer string, first int, beginning []R
 		return err
 	}
 	number := 0
-	for ctx.Err() == nil {
-		for slot := first; slot < Slots && ctx.Err() == nil; slot += writers {
+	// The first round is finished however slow the device is: what is left of the
+	// old host's records proves nothing.
+	for round := 0; round == 0 || ctx.Err() == nil; round++ {
+		for slot := first; slot < Slots && (round == 0 || ctx.Err() == nil); slot += writers {
 			if err := check(slot); err != nil {
 				return number, err
 			}

@@ -94,10 +94,9 @@ func (s *Snapshot) node(name string) *corev1.Node {
 // attachmentOf is the node's attachment, and otherwise one of another node.
 func (s *Snapshot) attachmentOf(node string) (own, other *v1alpha1.NVMeVolumeAttachment) {
 	for i := range s.Attachments {
-		switch a := &s.Attachments[i]; {
-		case a.Spec.NodeID == node:
+		if a := &s.Attachments[i]; a.Spec.NodeID == node {
 			own = a
-		default:
+		} else {
 			other = a
 		}
 	}
