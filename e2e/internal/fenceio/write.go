@@ -60,10 +60,9 @@ func writeOn(ctx context.Context, d *device, writer string, first, number int) (
 var ErrForeignWrite = errors.New("somebody else wrote")
 
 // Own writes one record to each slot, goes on until ctx ends, and reads each slot
-// before it writes there,
-// and all of them at the end: a slot has what it had in the beginning or what was
-// written here, or the error is ErrForeignWrite. Any I/O error is an error. It
-// returns how many records were written.
+// before it writes there, and all of them at the end: a slot has what it had in the
+// beginning or what was written here, or the error is ErrForeignWrite. Any I/O
+// error is an error. It returns how many records were written.
 func Own(ctx context.Context, path, writer string, beginning []Record) (written int, err error) {
 	if len(beginning) != Slots {
 		return 0, fmt.Errorf("%d records, want one for each of %d slots", len(beginning), Slots)
