@@ -42,17 +42,15 @@ func Write(ctx context.Context, path, writer string) {
 // writeOn writes the slots of one goroutine in turn, from a number on, and returns
 // the next one.
 func writeOn(ctx context.Context, d *device, writer string, first, number int) (int, error) {
-	for {
-		for slot := first; slot < Slots; slot += writers {
-			if ctx.Err() != nil {
-				return number, nil
-			}
+	for ctx.Err() == nil {
+		for slot := first; slot < Slots && ctx.Err() == nil; slot += writers {
 			if err := d.write(slot, NewRecord(writer, number, slot)); err != nil {
 				return number, err
 			}
 			number++
 		}
 	}
+	return number, nil
 }
 
 // ErrForeignWrite: a slot has something else than what was there before and what

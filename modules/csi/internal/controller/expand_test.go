@@ -148,15 +148,18 @@ func TestARefusedGrowthIsWithdrawn(t *testing.T) {
 		wantError(t, err, codes.ResourceExhausted, "134217728 bytes are wanted, 67108864 can be had")
 		h.wantRequests(patched, patched)
 		h.wantSize(small, small)
-		// The stub has its last word on the withdrawal.
-		h.cacheShows("pvc-1", func(p *v1alpha1.NVMePartition) bool {
-			c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExported)
-			return p.Spec.Size == small && c != nil && c.ObservedGeneration == p.Generation
-		})
+		h.cacheShows("pvc-1", func(p *v1alpha1.NVMePartition) bool { return p.Spec.Size == small && observed(p) })
 		h.requests.Take()
 	}
 	h.stub.Become(controlplanetest.Behaviour{})
 	h.wantExpanded(id, large, large)
+}
+
+// observed tells that the stub has had its last word on the spec: it will not
+// write between a call's read and its write.
+func observed(p *v1alpha1.NVMePartition) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExported)
+	return c != nil && c.ObservedGeneration == p.Generation
 }
 
 // TestExpandContinuesWhereAnEarlierCallWasKilled goes through every state that
@@ -216,7 +219,7 @@ func TestExpandContinuesWhereAnEarlierCallWasKilled(t *testing.T) {
 			asked.Spec.Size = large
 			h.must(server.Client().Patch(t.Context(), asked, client.MergeFrom(&p)))
 			h.cacheShows("pvc-1", func(p *v1alpha1.NVMePartition) bool {
-				return p.Spec.Size == large && (c.asked == nil || c.asked(p))
+				return p.Spec.Size == large && observed(p) && (c.asked == nil || c.asked(p))
 			})
 			h.stub.Become(c.after)
 			r, err := h.expand(h.within(enough), id, c.required, 0, nil)

@@ -174,7 +174,7 @@ func deleteInSteps(t *testing.T, e Env) {
 	const units = 3*Step/capacity.Unit + 1
 	v := mustCreate(t, e, SliceOf("a", units))
 	sibling := mustCreate(t, e, SliceOf("b", 1))
-	for i := range int64(units) {
+	for i := range units {
 		e.Write(t, v.StartBytes+i*capacity.Unit, capacity.Unit)
 	}
 	e.Write(t, sibling.StartBytes, sibling.SizeBytes)
