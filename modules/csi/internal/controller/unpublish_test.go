@@ -155,7 +155,7 @@ func TestPublishDuringTheUnpublishOfAnotherNode(t *testing.T) {
 	_, err := h.publish(h.within(enough), id, nodeB, mountCapability())
 	wantError(t, err, codes.Aborted)
 	_, err = replica.publish(h.within(enough), id, nodeB, mountCapability())
-	wantError(t, err, codes.FailedPrecondition, nodeA, "host still listed")
+	wantError(t, err, codes.FailedPrecondition, nodeA, "still being revoked")
 	h.stub.Become(controlplanetest.Behaviour{})
 	h.must(<-unpublished)
 	// The replica's cache may still show A; the attacher tries again.
