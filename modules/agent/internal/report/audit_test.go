@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/media"
@@ -199,44 +198,4 @@ func TestProbeThatTimesOutKeepsTheVerdict(t *testing.T) {
 		w.look(t)
 		want(t, w.device(t, "A").Status.Conditions, v1alpha1.ConditionMediaUsable, metav1.ConditionFalse, v1alpha1.ReasonProbeFailed, "deadline")
 	})
-}
-
-func TestObjectOfARemovedDriveGoesAfterTwoCompleteScans(t *testing.T) {
-	claimed := func(w *world) { w.claim("A") }
-	used := func(w *world) {
-		p := carved("a")
-		p.Spec.ParentDeviceSerialNumber = "A"
-		if err := w.Client.Create(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, c := range map[string]struct {
-		arrange func(*world)
-		between func(*world)
-		want    bool // whether the object is still there
-	}{
-		"of nobody":                   {arrange: func(*world) {}},
-		"that somebody claims":        {arrange: claimed, want: true},
-		"with a partition":            {arrange: used, want: true},
-		"that a degraded scan misses": {arrange: func(*world) {}, between: func(w *world) { w.scan.Complete = false }, want: true},
-		"that comes back":             {arrange: func(*world) {}, between: func(w *world) { w.scan.Drives = append(w.scan.Drives, drive("A", 1)) }, want: true},
-		"that is claimed meanwhile":   {arrange: func(*world) {}, between: claimed, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.look(t)
-			c.arrange(w)
-			w.scan.Drives = slices.Clone(w.scan.Drives[1:])
-			w.look(t)
-			want(t, w.device(t, "A").Status.Conditions, v1alpha1.ConditionHardwareAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotFound, "")
-			if c.between != nil {
-				c.between(w)
-			}
-			w.look(t)
-			err := w.Client.Get(t.Context(), types.NamespacedName{Name: identity.DeviceName(node, "A")}, &v1alpha1.NVMeDevice{})
-			if client.IgnoreNotFound(err) != nil || (err == nil) != c.want {
-				t.Errorf("object there: %v (%v), want %v", err == nil, err, c.want)
-			}
-		})
-	}
 }

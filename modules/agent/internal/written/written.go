@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -40,8 +41,8 @@ func (m *Memory[T]) Note(before, after T) {
 	m.last[key] = entry[T]{after.GetUID(), base, after.DeepCopyObject().(T)}
 }
 
-// Latest returns the object as it was written when the cache still has it as it
-// was before, else the cached one.
+// Latest returns the object as it was written when what the cache has is older,
+// also if it is somebody else's change from just before, else the cached one.
 func (m *Memory[T]) Latest(cached T) T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,11 +51,19 @@ func (m *Memory[T]) Latest(cached T) T {
 	switch {
 	case !ok:
 		return cached
-	case e.uid == cached.GetUID() && e.base == cached.GetResourceVersion():
+	case e.uid == cached.GetUID() && (e.base == cached.GetResourceVersion() || older(cached, e.after)):
 		return e.after.DeepCopyObject().(T)
 	}
 	delete(m.last, key)
 	return cached
+}
+
+// older tells whether a is an earlier version of the object than b. API servers
+// before Kubernetes 1.35 do not promise that versions can be compared; then only
+// the version that the write was made from is known to be older.
+func older(a, b client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && order < 0
 }
 
 // Forget drops what is remembered of an object that is gone.

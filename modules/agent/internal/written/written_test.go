@@ -20,12 +20,13 @@ func TestLatestIsTheWriteUntilTheCacheMoves(t *testing.T) {
 		cached *v1alpha1.NVMeDevice
 		want   string
 	}{
-		"nothing written":                       {nil, object("a", "1"), "1"},
-		"cache is behind one write":             {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("a", "1"), "2"},
-		"cache is behind two writes":            {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}, {object("a", "2"), object("a", "3")}}, object("a", "1"), "3"},
-		"cache has the write":                   {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("a", "2"), "2"},
-		"cache has somebody else's later write": {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("a", "5"), "5"},
-		"object was made anew":                  {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("b", "1"), "1"},
+		"nothing written":                             {nil, object("a", "1"), "1"},
+		"cache is behind one write":                   {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("a", "1"), "2"},
+		"cache is behind two writes":                  {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}, {object("a", "2"), object("a", "3")}}, object("a", "1"), "3"},
+		"cache has the write":                         {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("a", "2"), "2"},
+		"cache has somebody else's write from before": {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "3")}}, object("a", "2"), "3"},
+		"cache has somebody else's later write":       {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("a", "5"), "5"},
+		"object was made anew":                        {[][2]*v1alpha1.NVMeDevice{{object("a", "1"), object("a", "2")}}, object("b", "1"), "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m written.Memory[*v1alpha1.NVMeDevice]
@@ -43,7 +44,6 @@ func TestAWriteIsForgottenOnceTheCacheHasMoved(t *testing.T) {
 	var m written.Memory[*v1alpha1.NVMeDevice]
 	m.Note(object("a", "1"), object("a", "2"))
 	m.Latest(object("a", "3"))
-	// A cache never goes back, so this is another object's history by chance.
 	if got := m.Latest(object("a", "1")).ResourceVersion; got != "1" {
 		t.Errorf("version = %s, want the cached 1", got)
 	}
