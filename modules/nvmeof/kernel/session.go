@@ -38,15 +38,21 @@ func (s *session) share(do func() error) error {
 	return do()
 }
 
-// during tells others what is going on while do runs.
+// during tells others what is going on while do runs. After an error it is still
+// what this call was doing, until it gives its turn back.
 func (s *session) during(now step, do func() error) error {
 	s.doing.step.Store(&now)
 	if s.sharing != nil {
 		s.sharing.step.Store(&now)
-		defer s.sharing.step.Store(nil)
 	}
-	defer s.doing.step.Store(nil)
-	return do()
+	err := do()
+	if err == nil {
+		s.doing.step.Store(nil)
+		if s.sharing != nil {
+			s.sharing.step.Store(nil)
+		}
+	}
+	return err
 }
 
 func (s *session) effect(c nvmeof.Change, run func() error) error {

@@ -80,19 +80,20 @@ func change[T any](ctx context.Context, t *Target, nqn string, body func(*sessio
 	s := &session{t: t, ctx: ctx, doing: mine}
 	go func() {
 		value, err := body(s)
-		t.subsystems.release(nqn, mine)
 		done <- result{value, err}
+		t.subsystems.release(nqn, mine)
 	}()
 	select {
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
 	}
+	doing := mine.step.Load() // before done is looked at: whoever is done does nothing
 	select {
 	case r := <-done: // finished in the same moment
 		return r.value, r.err
 	default:
-		return zero, abandoned(mine.step.Load(), ctx.Err())
+		return zero, abandoned(doing, ctx.Err())
 	}
 }
 

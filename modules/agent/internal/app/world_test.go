@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -42,6 +43,7 @@ type world struct {
 	t    *testing.T
 	node *volumetest.Node
 	api  client.Client
+	made int // objects that got a UID
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -60,8 +62,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return &world{t: t, node: node, api: api}
 }
 
+// create makes an object; one without a UID gets one that no other ever had, as
+// at a real API server.
 func (w *world) create(o client.Object) {
 	w.t.Helper()
+	if o.GetUID() == "" {
+		w.made++
+		o.SetUID(volumetest.UID(fmt.Sprintf("object %d", w.made)))
+	}
 	if err := w.api.Create(w.t.Context(), o); err != nil {
 		w.t.Fatal(err)
 	}
