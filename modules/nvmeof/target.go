@@ -1,6 +1,9 @@
 package nvmeof
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Target exports subsystems. All methods may be called from many goroutines;
 // an implementation serialises what must be serialised. All waits end with the
@@ -18,9 +21,10 @@ type Target interface {
 	// listeners that they do not have yet, then these are opened, one right after
 	// the other. Linux hosts (since 6.10) that reach an address and do not find
 	// their subsystem there give it up for ever, whatever their ctrl_loss_tmo: as
-	// long as nothing listens at all, they go on trying. The errors are in the
-	// order of want, nil where all went well.
-	EnsureAll(ctx context.Context, want []Subsystem) []error
+	// long as nothing listens at all, they go on trying. Making one takes at most
+	// each: a device that hangs keeps no other subsystem from its hosts. The errors
+	// are in the order of want, nil where all went well.
+	EnsureAll(ctx context.Context, each time.Duration, want []Subsystem) []error
 
 	// Inspect reads one subsystem. It answers ErrNotFound if there is none.
 	Inspect(ctx context.Context, nqn string) (State, error)

@@ -5,16 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 )
 
+// concurrency is how many subsystems EnsureAll makes at once.
+const concurrency = 16
+
 // EnsureAll implements nvmeof.Target.
-func (t *Target) EnsureAll(ctx context.Context, want []nvmeof.Subsystem) []error {
+func (t *Target) EnsureAll(ctx context.Context, each time.Duration, want []nvmeof.Subsystem) []error {
 	errs := make([]error, len(want))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, concurrency)
 	for i := range want {
-		errs[i] = t.ensureSilently(ctx, want[i])
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeout(ctx, each)
+			defer cancel()
+			errs[i] = t.ensureSilently(ctx, want[i])
+		})
 	}
+	group.Wait()
 	const listeners = "listeners" // no subsystem's name
 	_, err := change(ctx, t, listeners, func(s *session) (struct{}, error) {
 		return struct{}{}, s.share(func() error { return s.openAll(want, errs) })

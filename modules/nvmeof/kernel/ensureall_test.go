@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
@@ -27,7 +29,7 @@ func TestEnsureAllListensWhenAllAreThere(t *testing.T) {
 	bad := want[1]
 	bad.Serial = strings.Repeat("x", 21)
 	target := kernel.New(k)
-	errs := target.EnsureAll(t.Context(), []nvmeof.Subsystem{want[0], bad, want[2]})
+	errs := target.EnsureAll(t.Context(), time.Minute, []nvmeof.Subsystem{want[0], bad, want[2]})
 	if errs[0] != nil || !errors.Is(errs[1], nvmeof.ErrInvalid) || errs[2] != nil {
 		t.Fatalf("errors = %v, want one for the second", errs)
 	}
@@ -51,7 +53,7 @@ func TestEnsureAllListensWhenAllAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, err := range target.EnsureAll(t.Context(), want) {
+	for i, err := range target.EnsureAll(t.Context(), time.Minute, want) {
 		if err != nil {
 			t.Errorf("%s: %v", want[i].NQN, err)
 		}
@@ -64,6 +66,40 @@ func TestEnsureAllListensWhenAllAreThere(t *testing.T) {
 			t.Errorf("a subsystem that was right was changed: %s", line)
 		}
 	}
+}
+
+// hanging is a kernel that never comes back from enabling one namespace.
+type hanging struct {
+	kernel.FS
+	enable string
+	ended  chan struct{}
+}
+
+func (h hanging) WriteFile(path string, data []byte) error {
+	if path == h.enable {
+		<-h.ended
+	}
+	return h.FS.WriteFile(path, data)
+}
+
+func TestADeviceThatHangsKeepsNoOtherFromItsHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKernel()
+		one, two := export(hostOld), export(hostOld)
+		two.NQN, two.Serial = volume+"-2", nvmeof.DeriveSerial(volume+"-2")
+		id := nvmeof.DeriveUUID(two.NQN)
+		two.Namespaces = []nvmeof.Namespace{{NSID: 1, DevicePath: disk2, UUID: id, NGUID: id.NGUID()}}
+		ended := make(chan struct{})
+		defer close(ended)
+		target := kernel.New(hanging{k, sub + "/namespaces/1/enable", ended})
+		errs := target.EnsureAll(t.Context(), time.Minute, []nvmeof.Subsystem{one, two})
+		if !errors.Is(errs[0], nvmeof.ErrBusy) || errs[1] != nil {
+			t.Fatalf("errors = %v, want one for the first", errs)
+		}
+		if _, err := k.Connect(hostOld, two.NQN, portA); err != nil {
+			t.Errorf("the other subsystem: %v", err)
+		}
+	})
 }
 
 func TestAHostThatIsTurnedAwayGivesUp(t *testing.T) {
@@ -91,7 +127,7 @@ func TestAHostThatIsTurnedAwayGivesUp(t *testing.T) {
 	other := export(hostOld)
 	other.NQN, other.Serial = volume+"-other", nvmeof.DeriveSerial(volume+"-other")
 	other.Namespaces = nil
-	if errs := target.EnsureAll(t.Context(), []nvmeof.Subsystem{other}); errs[0] != nil {
+	if errs := target.EnsureAll(t.Context(), time.Minute, []nvmeof.Subsystem{other}); errs[0] != nil {
 		t.Fatal(errs)
 	}
 	if err := host.Reconnect(); !errors.Is(err, nvmeoftest.ErrNotAllowed) {

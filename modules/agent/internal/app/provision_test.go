@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -327,6 +329,27 @@ func TestAfterARebootNoHostIsTurnedAway(t *testing.T) {
 	}
 	if trace := w.node.Kernel.Trace(); len(trace) != 0 {
 		t.Errorf("after all was restored: %v", trace)
+	}
+}
+
+// An export that its reconciler had withdrawn its word for is not made before that
+// one has looked at claim, drive and slice again.
+func TestAfterARebootOnlyWhatWasVouchedForIsRestored(t *testing.T) {
+	w := newWorld(t)
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	w.boot().mustSettle()
+	setStatus(w, p, func(p *v1alpha1.NVMePartition) {
+		meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExported).Status = metav1.ConditionFalse
+	})
+	w.node.Reboot()
+	a := w.boot()
+	if exports := w.node.Exports(t); len(exports) != 0 {
+		t.Errorf("restored %v", exports)
+	}
+	a.mustSettle()
+	if exports := w.node.Exports(t); len(exports) != 1 {
+		t.Errorf("exports %v, want the one that the reconciler makes", exports)
 	}
 }
 

@@ -81,9 +81,9 @@ type Backend interface {
 	// a new one is admitted.
 	Ensure(ctx context.Context, v Volume) (Result, error)
 	// EnsureAll is Ensure for many volumes whose hosts are trying to reconnect: no
-	// host reaches any of them before all are there. The errors are in the order of
-	// the volumes.
-	EnsureAll(ctx context.Context, all []Volume) []error
+	// host reaches any of them before all are there, but for those that take longer
+	// than each. The errors are in the order of the volumes.
+	EnsureAll(ctx context.Context, each time.Duration, all []Volume) []error
 	// Remove takes the export away and reads back that it is gone. No export is a
 	// success.
 	Remove(ctx context.Context, volume types.UID) error

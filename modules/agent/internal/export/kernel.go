@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,7 +54,7 @@ func (k *Kernel) Ensure(ctx context.Context, v Volume) (Result, error) {
 }
 
 // EnsureAll implements Backend.
-func (k *Kernel) EnsureAll(ctx context.Context, all []Volume) []error {
+func (k *Kernel) EnsureAll(ctx context.Context, each time.Duration, all []Volume) []error {
 	errs := make([]error, len(all))
 	var want []nvmeof.Subsystem
 	var place []int
@@ -65,7 +66,7 @@ func (k *Kernel) EnsureAll(ctx context.Context, all []Volume) []error {
 		}
 		want, place = append(want, sub), append(place, i)
 	}
-	for i, err := range k.target.EnsureAll(ctx, want) {
+	for i, err := range k.target.EnsureAll(ctx, each, want) {
 		errs[place[i]] = err
 	}
 	return errs

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -14,11 +16,16 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// restoreConcurrency is how many slices are looked for at once.
-const restoreConcurrency = 8
+const (
+	// restoreConcurrency is how many slices are looked for at once.
+	restoreConcurrency = 8
+	// restoreTimeout bounds the search for one slice, and the making of one export:
+	// a drive that hangs must not keep the volumes of the others away.
+	restoreTimeout = 30 * time.Second
+)
 
 // Restore makes, before anything else is done to the targets, the exports that
-// are recorded and that no host can reach: after a reboot of the node all of
+// were vouched for and that no host can reach: after a reboot of the node all of
 // them. It makes them together, because a host that reconnects and finds an
 // address without its volume gives the volume up for ever (export.Backend,
 // EnsureAll). What it cannot make is left to the reconcilers, which say why.
@@ -70,8 +77,10 @@ func (r *Restore) run(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
+		// What was not vouched for is the reconciler's: it looks at more than this.
 		missing := slices.DeleteFunc(slices.Clone(all.Items), func(p v1alpha1.NVMePartition) bool {
-			return p.Spec.TargetBackend != name || p.Status.NQN == "" || !p.DeletionTimestamp.IsZero() || seen.Serving(p.UID)
+			return p.Spec.TargetBackend != name || !p.DeletionTimestamp.IsZero() || seen.Serving(p.UID) ||
+				!meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported)
 		})
 		errs = append(errs, r.restore(ctx, backend, missing))
 	}
@@ -100,13 +109,15 @@ func (r *Restore) restore(ctx context.Context, backend export.Backend, missing [
 			volumes = append(volumes, *v)
 		}
 	}
-	return errors.Join(append(errs, backend.EnsureAll(ctx, volumes)...)...)
+	return errors.Join(append(errs, backend.EnsureAll(ctx, restoreTimeout, volumes)...)...)
 }
 
 // find is what the export of the partition has to be. An export whose slice the
 // node itself uses is not made.
 func (r *Restore) find(ctx context.Context, p *v1alpha1.NVMePartition) (*export.Volume, error) {
 	named := func(err error) error { return fmt.Errorf("NVMePartition %s: %w", client.ObjectKeyFromObject(p), err) }
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	d, err := r.locator.Drive(ctx, p.Spec.ParentDeviceSerialNumber)
 	if err != nil {
 		return nil, named(err)
