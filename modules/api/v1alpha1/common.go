@@ -24,7 +24,8 @@ const (
 	// ForceDetachAnnotation on an NVMeVolumeAttachment names the node that may
 	// be detached although it does not answer (design.md §6).
 	ForceDetachAnnotation = "storage.distort.io/force-detach-node"
-	// CordonedAnnotation on an NVMeDevice or StorageNode keeps new volumes away.
+	// CordonedAnnotation on an NVMeDevice or StorageNode keeps new volumes away; see
+	// Cordoned.
 	CordonedAnnotation = "storage.distort.io/cordoned"
 	// AbandonDataAnnotation on an NVMePartition that is being deleted, with the
 	// partition's UID as its value, lets it go although its drive is missing:

@@ -64,11 +64,7 @@ type Outcome struct {
 // volume's lock, from the same cache that told the caller: what a caller has seen
 // deleted is deleted here too.
 func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, devicePath string) (Outcome, error) {
-	backend, err := e.backends.Get(p.Spec.TargetBackend)
-	if err != nil {
-		return Outcome{}, err
-	}
-	unlock, err := e.locks.Lock(ctx, p.UID)
+	backend, unlock, err := e.take(ctx, p)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -87,6 +83,15 @@ func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, device
 	}
 	e.set(p.UID, &v)
 	return Outcome{Result: result, Volume: v}, nil
+}
+
+// take returns the backend of the partition and its lock.
+func (e *Exporter) take(ctx context.Context, p *v1alpha1.NVMePartition) (backend export.Backend, unlock func(), err error) {
+	if backend, err = e.backends.Get(p.Spec.TargetBackend); err != nil {
+		return nil, nil, err
+	}
+	unlock, err = e.locks.Lock(ctx, p.UID)
+	return backend, unlock, err
 }
 
 // unused makes sure that the node itself does not use the slice: nvmet would
@@ -149,11 +154,7 @@ func (e *Exporter) former(p *v1alpha1.NVMePartition, wanted []v1alpha1.Portal) [
 
 // Revalidate shows the present size of the partition's slice to its hosts.
 func (e *Exporter) Revalidate(ctx context.Context, p *v1alpha1.NVMePartition) error {
-	backend, err := e.backends.Get(p.Spec.TargetBackend)
-	if err != nil {
-		return err
-	}
-	unlock, err := e.locks.Lock(ctx, p.UID)
+	backend, unlock, err := e.take(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -163,11 +164,7 @@ func (e *Exporter) Revalidate(ctx context.Context, p *v1alpha1.NVMePartition) er
 
 // Remove takes the export of the partition away.
 func (e *Exporter) Remove(ctx context.Context, p *v1alpha1.NVMePartition) error {
-	backend, err := e.backends.Get(p.Spec.TargetBackend)
-	if err != nil {
-		return err
-	}
-	unlock, err := e.locks.Lock(ctx, p.UID)
+	backend, unlock, err := e.take(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // nodeServes tells whether volumes of this transport are placed on the node.
 // The owner is nil when no StorageNode describes the node.
 func nodeServes(node *v1alpha1.RDMAStorageNode, owner *v1alpha1.StorageNode, transport v1alpha1.Transport) bool {
-	if owner != nil && (cordoned(owner) || (owner.Spec.Enabled != nil && !*owner.Spec.Enabled)) {
+	if owner != nil && (v1alpha1.Cordoned(owner) || (owner.Spec.Enabled != nil && !*owner.Spec.Enabled)) {
 		return false
 	}
 	return node.DeletionTimestamp == nil &&
@@ -26,7 +26,7 @@ func nodeServes(node *v1alpha1.RDMAStorageNode, owner *v1alpha1.StorageNode, tra
 func driveServes(drive *v1alpha1.NVMeDevice, backend v1alpha1.TargetBackend) bool {
 	holder := drive.Status.ActiveBackend
 	return drive.Status.ClaimRef != nil &&
-		drive.DeletionTimestamp == nil && !cordoned(drive) &&
+		drive.DeletionTimestamp == nil && !v1alpha1.Cordoned(drive) &&
 		meta.IsStatusConditionTrue(drive.Status.Conditions, v1alpha1.ConditionHardwareAvailable) &&
 		meta.IsStatusConditionTrue(drive.Status.Conditions, v1alpha1.ConditionMediaUsable) &&
 		(holder == "" || holder == v1alpha1.ActiveBackendNone || string(holder) == string(backend))
@@ -37,13 +37,6 @@ func claimHolds(claim *v1alpha1.NVMeDeviceClaim, drive *v1alpha1.NVMeDevice) boo
 	return claim.DeletionTimestamp == nil && claim.UID == drive.Status.ClaimRef.UID &&
 		claim.Spec.SerialNumber == drive.Spec.SerialNumber &&
 		claim.Status.Active && claim.Status.MatchedDevice == drive.Name && claim.Status.NodeName == drive.Spec.NodeName
-}
-
-// cordoned tells whether new volumes are kept away from the object. Any value
-// of the annotation but "false" does.
-func cordoned(o metav1.Object) bool {
-	value, set := o.GetAnnotations()[v1alpha1.CordonedAnnotation]
-	return set && value != "false"
 }
 
 // absent tells whether a complete scan of its node did not see the drive: it

@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -22,12 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
-
+	"github.com/distort-io/distort/modules/manager/internal/apitest"
 	"github.com/distort-io/distort/modules/manager/internal/app"
 )
 
@@ -42,62 +38,35 @@ var server struct {
 	client client.Client
 }
 
-func TestMain(m *testing.M) {
-	code, err := runSuite(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "manager tests:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { apitest.Main(m, prepare) }
 
-func runSuite(m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, fmt.Errorf("KUBEBUILDER_ASSETS must name a directory with kube-apiserver and etcd: run `make test`, which prepares one")
-	}
-	env := &envtest.Environment{
-		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "api", "config", "crd")},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: 2 * time.Minute,
-		ControlPlaneStopTimeout:  time.Minute,
-	}
-	config, err := env.Start()
-	if err != nil {
-		return 1, fmt.Errorf("start kube-apiserver and etcd from KUBEBUILDER_ASSETS=%s: %w", os.Getenv("KUBEBUILDER_ASSETS"), err)
-	}
-	defer func() {
-		if stopErr := env.Stop(); stopErr != nil && err == nil {
-			code, err = 1, fmt.Errorf("stop kube-apiserver and etcd: %w", stopErr)
-		}
-	}()
+func prepare(env *envtest.Environment, config *rest.Config) (err error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, rbacv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			return 1, err
+			return err
 		}
 	}
-	config.QPS = -1
 	if server.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-		return 1, fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("make a client: %w", err)
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := server.client.Create(context.Background(), ns); err != nil {
-		return 1, fmt.Errorf("create namespace: %w", err)
+		return fmt.Errorf("create namespace: %w", err)
 	}
 	user, err := env.AddUser(envtest.User{Name: managerUser}, nil)
 	if err != nil {
-		return 1, fmt.Errorf("make user %s: %w", managerUser, err)
+		return fmt.Errorf("make user %s: %w", managerUser, err)
 	}
 	server.config = user.Config()
 	for _, right := range rights() {
 		if err := server.client.Create(context.Background(), right); err != nil {
-			return 1, fmt.Errorf("grant %s: %w", right.GetName(), err)
+			return fmt.Errorf("grant %s: %w", right.GetName(), err)
 		}
 	}
-	return m.Run(), nil
+	return nil
 }
 
 // writes counts the requests of one manager that change something of ours.

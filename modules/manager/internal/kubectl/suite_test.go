@@ -14,9 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/manager/internal/apitest"
 	"github.com/distort-io/distort/modules/manager/internal/kubectl"
 )
 
@@ -41,44 +39,17 @@ var server struct {
 	viewer, clerk *rest.Config
 }
 
-func TestMain(m *testing.M) {
-	code, err := runSuite(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "kubectl-distort tests:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { apitest.Main(m, prepare) }
 
-func runSuite(m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, fmt.Errorf("KUBEBUILDER_ASSETS must name a directory with kube-apiserver and etcd: run `make test`, which prepares one")
-	}
-	env := &envtest.Environment{
-		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "api", "config", "crd")},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: 2 * time.Minute,
-		ControlPlaneStopTimeout:  time.Minute,
-	}
-	config, err := env.Start()
-	if err != nil {
-		return 1, fmt.Errorf("start kube-apiserver and etcd from KUBEBUILDER_ASSETS=%s: %w", os.Getenv("KUBEBUILDER_ASSETS"), err)
-	}
-	defer func() {
-		if stopErr := env.Stop(); stopErr != nil && err == nil {
-			code, err = 1, fmt.Errorf("stop kube-apiserver and etcd: %w", stopErr)
-		}
-	}()
+func prepare(env *envtest.Environment, config *rest.Config) (err error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{kubescheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return 1, err
+			return err
 		}
 	}
-	config.QPS = -1
 	if server.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-		return 1, fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("make a client: %w", err)
 	}
 	if server.viewer, err = user(env, "viewer", []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.GroupVersion.Group, "storage.k8s.io", "coordination.k8s.io", "policy"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
@@ -86,17 +57,17 @@ func runSuite(m *testing.M) (code int, err error) {
 			"persistentvolumeclaims", "persistentvolumes", "pods", "pods/log", "nodes", "events",
 		}},
 	}); err != nil {
-		return 1, err
+		return err
 	}
 	if server.clerk, err = user(env, "clerk", []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Verbs: []string{"get", "list"}, Resources: []string{"persistentvolumeclaims", "pods", "events"}},
 	}); err != nil {
-		return 1, err
+		return err
 	}
 	if err := furnish(); err != nil {
-		return 1, fmt.Errorf("furnish the cluster: %w", err)
+		return fmt.Errorf("furnish the cluster: %w", err)
 	}
-	return m.Run(), nil
+	return nil
 }
 
 // user makes a user with these rights in all namespaces.

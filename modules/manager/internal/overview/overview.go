@@ -139,7 +139,7 @@ func stateOf(target *v1alpha1.RDMAStorageNode) string {
 
 func describeOwner(n *Node, owner *v1alpha1.StorageNode) {
 	n.Domain = string(owner.Spec.NetworkDomain)
-	n.Cordoned = Cordoned(owner)
+	n.Cordoned = v1alpha1.Cordoned(owner)
 	if n.State == "Ready" && owner.Spec.Enabled != nil && !*owner.Spec.Enabled {
 		n.State = v1alpha1.ReasonDisabled
 	}
@@ -151,7 +151,7 @@ func describeOwner(n *Node, owner *v1alpha1.StorageNode) {
 func describe(i *gather.Inventory, device *v1alpha1.NVMeDevice) Drive {
 	d := Drive{
 		Serial: device.Spec.SerialNumber, Device: device.Name, Model: device.Spec.Model, State: string(device.Status.State),
-		Backend: string(device.Status.ActiveBackend), Cordoned: Cordoned(device), Space: Space{Total: device.Spec.TotalCapacity},
+		Backend: string(device.Status.ActiveBackend), Cordoned: v1alpha1.Cordoned(device), Space: Space{Total: device.Spec.TotalCapacity},
 	}
 	if reason, _, ok := drive.Unusable(device); !ok {
 		d.State = reason
@@ -193,11 +193,4 @@ func volumeOf(i *gather.Inventory, p *v1alpha1.NVMePartition) Volume {
 		v.Claim = claim.String()
 	}
 	return v
-}
-
-// Cordoned tells whether new volumes are kept away from the object. Any value of
-// the annotation but "false" does.
-func Cordoned(object metav1.Object) bool {
-	value, set := object.GetAnnotations()[v1alpha1.CordonedAnnotation]
-	return set && value != "false"
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -23,7 +22,7 @@ func driveRefusal(device *v1alpha1.NVMeDevice, claim *v1alpha1.NVMeDeviceClaim, 
 		return DriveUnavailable
 	case !meta.IsStatusConditionTrue(device.Status.Conditions, v1alpha1.ConditionMediaUsable):
 		return DriveUnusable
-	case device.DeletionTimestamp != nil || cordoned(device):
+	case device.DeletionTimestamp != nil || v1alpha1.Cordoned(device):
 		return DriveCordoned
 	}
 	return ""
@@ -50,17 +49,10 @@ func nodeRefusal(node *v1alpha1.RDMAStorageNode, owner *v1alpha1.StorageNode) Re
 		return InventoryIncomplete
 	case owner != nil && owner.Spec.Enabled != nil && !*owner.Spec.Enabled:
 		return NodeDisabled
-	case owner != nil && cordoned(owner):
+	case owner != nil && v1alpha1.Cordoned(owner):
 		return NodeCordoned
 	}
 	return ""
-}
-
-// cordoned tells whether new volumes are kept away from the object. Any value
-// of the annotation but "false" does.
-func cordoned(object metav1.Object) bool {
-	value, set := object.GetAnnotations()[v1alpha1.CordonedAnnotation]
-	return set && value != "false"
 }
 
 // nearTo lists the transports that have a portal on the NUMA node of the device,
