@@ -71,6 +71,7 @@ func runModule(ctx context.Context, tree *repo.Tree, dir, proxy string, opts Opt
 		"GOFLAGS=-mod=mod -modfile=" + modFile,
 		"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + upstream,
 		"GONOSUMDB=" + repo.ModulePrefix + "*",
+		noModuleIndex(),
 	}}
 	fmt.Fprintf(opts.Out, "== %s with GOWORK=off\n", dir)
 	if err := g.run(ctx, "build", "./..."); err != nil {
@@ -80,6 +81,18 @@ func runModule(ctx context.Context, tree *repo.Tree, dir, proxy string, opts Opt
 		return g.run(ctx, "vet", "./...")
 	}
 	return g.run(ctx, "test", "./...")
+}
+
+// noModuleIndex keeps the go command from its index of the files of a module in
+// the module cache. It knows a module by its version alone
+// (cmd/go/internal/modindex), and our unreleased versions change: without this a
+// file added to a sibling is not seen where an older tree was built before.
+func noModuleIndex() string {
+	settings := "goindex=0"
+	if have := os.Getenv("GODEBUG"); have != "" {
+		settings = have + "," + settings
+	}
+	return "GODEBUG=" + settings
 }
 
 // Tidy runs go mod tidy for the module in dir. Siblings are replaced by the

@@ -73,6 +73,9 @@ func TestTidyComparesWithoutWriting(t *testing.T) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
