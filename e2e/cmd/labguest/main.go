@@ -10,7 +10,8 @@ import (
 )
 
 func main() {
-	err := guestinit.Main(os.Args)
-	fmt.Fprintln(os.Stderr, "LAB FAILED:", err)
-	os.Exit(1)
+	if err := guestinit.Main(os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "LAB FAILED:", err)
+		os.Exit(1)
+	}
 }

@@ -103,6 +103,22 @@ func (f *Flow) CreatePod(ctx context.Context, pod Pod) error {
 	return nil
 }
 
+// WaitRestarted waits until a pod runs again after its node was rebooted.
+func (f *Flow) WaitRestarted(ctx context.Context, name string, timeout time.Duration) error {
+	return Eventually(ctx, "pod "+name+" runs again", timeout, func(ctx context.Context) (string, error) {
+		got := &corev1.Pod{}
+		if err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, got); err != nil {
+			return "", err
+		}
+		for _, status := range got.Status.ContainerStatuses {
+			if status.RestartCount > 0 && status.Ready {
+				return "", nil
+			}
+		}
+		return podState(got), nil
+	})
+}
+
 // DeletePod deletes a pod and waits until it is gone.
 func (f *Flow) DeletePod(ctx context.Context, name string) error {
 	return f.deleteAndWait(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.Namespace}}, goneTimeout)
@@ -143,6 +159,19 @@ func (f *Flow) Checksum(ctx context.Context, pod, path string) (string, error) {
 		return "", fmt.Errorf("in pod %s: sha256sum %s printed %q", pod, path, out)
 	}
 	return sum, nil
+}
+
+// FilesystemMiB returns the size of the filesystem of a pod's volume in MiB.
+func (f *Flow) FilesystemMiB(ctx context.Context, pod string) (int, error) {
+	out, err := f.Exec(ctx, pod, "stat", "-f", "-c", "%b %S", DataDir)
+	if err != nil {
+		return 0, err
+	}
+	var blocks, size int
+	if _, err := fmt.Sscan(out, &blocks, &size); err != nil {
+		return 0, fmt.Errorf("in pod %s: stat -f printed %q: %w", pod, out, err)
+	}
+	return blocks * size >> 20, nil
 }
 
 // DropCaches makes a node forget file data, so that the next read comes from

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/identity"
@@ -21,6 +22,7 @@ import (
 const (
 	provisionTimeout = 4 * time.Minute
 	deleteTimeout    = 2 * time.Minute
+	growTimeout      = 3 * time.Minute
 )
 
 // Class describes a StorageClass of the driver.
@@ -32,13 +34,15 @@ type Class struct {
 // CreateClass makes a StorageClass that provisions at once, so that the time of
 // provisioning can be seen by itself.
 func (f *Flow) CreateClass(ctx context.Context, class Class) error {
-	mode, reclaim := storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete
+	mode, reclaim, grow := storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete, true
 	object := &storagev1.StorageClass{
 		ObjectMeta:        metav1.ObjectMeta{Name: class.Name},
 		Provisioner:       v1alpha1.DriverName,
 		Parameters:        class.Parameters,
 		VolumeBindingMode: &mode,
 		ReclaimPolicy:     &reclaim,
+
+		AllowVolumeExpansion: &grow,
 	}
 	if err := f.client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("make StorageClass %s: %w", class.Name, err)
@@ -94,8 +98,8 @@ func (f *Flow) CreateClaim(ctx context.Context, claim Claim) error {
 
 // Bound is what a claim got.
 type Bound struct {
-	// Volume is the name of the PersistentVolume.
-	Volume string
+	// Volume is the name of the PersistentVolume, Handle the driver's name of it.
+	Volume, Handle string
 	// Partition is the slice behind it.
 	Partition *v1alpha1.NVMePartition
 	// Exported and Bound are how long after since the slice was exported and the
@@ -125,11 +129,50 @@ func (f *Flow) WaitBound(ctx context.Context, name string, since time.Time) (Bou
 		}
 		if claim.Status.Phase == corev1.ClaimBound && bound.Partition != nil {
 			bound.Volume, bound.Bound = claim.Spec.VolumeName, time.Since(since)
+			volume := &corev1.PersistentVolume{}
+			if err := f.client.Get(ctx, client.ObjectKey{Name: bound.Volume}, volume); err != nil {
+				return "", err
+			}
+			if volume.Spec.CSI == nil {
+				return "", fmt.Errorf("PersistentVolume %s is of no CSI driver", bound.Volume)
+			}
+			bound.Handle = volume.Spec.CSI.VolumeHandle
 			return "", nil
 		}
 		return "claim is " + string(claim.Status.Phase) + ", " + state, nil
 	})
 	return bound, err
+}
+
+// RequestSize asks for a larger volume, without waiting.
+func (f *Flow) RequestSize(ctx context.Context, name, size string) error {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
+	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	if err := f.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("grow PersistentVolumeClaim %s: %w", name, err)
+	}
+	return nil
+}
+
+// GrowClaim asks for a larger volume and waits until the claim has it.
+func (f *Flow) GrowClaim(ctx context.Context, name, size string) error {
+	want, err := resource.ParseQuantity(size)
+	if err != nil {
+		return fmt.Errorf("grow PersistentVolumeClaim %s: size %q: %w", name, size, err)
+	}
+	if err := f.RequestSize(ctx, name, size); err != nil {
+		return err
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
+	return Eventually(ctx, "PersistentVolumeClaim "+name+" has "+size, growTimeout, func(ctx context.Context) (string, error) {
+		if err := f.client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return "", err
+		}
+		if have := claim.Status.Capacity[corev1.ResourceStorage]; have.Cmp(want) < 0 {
+			return fmt.Sprintf("it has %s, conditions %v", have.String(), claim.Status.Conditions), nil
+		}
+		return "", nil
+	})
 }
 
 // PartitionOf returns the slice of a claim, nil if there is none.
@@ -143,6 +186,40 @@ func (f *Flow) PartitionOf(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return nil, err
 	}
 	return partition, nil
+}
+
+// WaitDetached waits until no node has the volume of a claim any more. A pod is
+// gone before its volume is unmounted from the node.
+func (f *Flow) WaitDetached(ctx context.Context, name string) error {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim); err != nil {
+		return fmt.Errorf("detachment of PersistentVolumeClaim %s: %w", name, err)
+	}
+	return Eventually(ctx, "volume "+claim.Spec.VolumeName+" is detached", goneTimeout, func(ctx context.Context) (string, error) {
+		list := &storagev1.VolumeAttachmentList{}
+		if err := f.client.List(ctx, list); err != nil {
+			return "", err
+		}
+		for _, attachment := range list.Items {
+			if of := attachment.Spec.Source.PersistentVolumeName; of != nil && *of == claim.Spec.VolumeName {
+				return "attached to " + attachment.Spec.NodeName, nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// Partition returns the slice of a claim.
+func (f *Flow) Partition(ctx context.Context, name string) (*v1alpha1.NVMePartition, error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim); err != nil {
+		return nil, err
+	}
+	partition, err := f.PartitionOf(ctx, claim)
+	if err == nil && partition == nil {
+		err = fmt.Errorf("PersistentVolumeClaim %s has no NVMePartition", name)
+	}
+	return partition, err
 }
 
 // DeleteClaim deletes a claim and waits until its volume and slice are gone.

@@ -21,9 +21,6 @@ const (
 	diskPoll    = 10 * time.Millisecond
 )
 
-// program is where the guest's program is after the change of root.
-var program = filepath.Join(guestspec.RunDir, "labguest")
-
 // boot is stage one: from the initial RAM file system to the real root.
 func boot() error {
 	for _, m := range []struct{ kind, target string }{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}} {
@@ -62,7 +59,7 @@ func boot() error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(newRoot+program, self, 0o755); err != nil {
+	if err := writeFile(newRoot+guestspec.Program, self, 0o755); err != nil {
 		return err
 	}
 	if err := writeFile(newRoot+filepath.Join(guestspec.RunDir, "spec.json"), data, 0o600); err != nil {
@@ -86,7 +83,7 @@ func switchRoot() error {
 		return err
 	}
 	env := []string{"PATH=/opt/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=linux", "LANG=C.UTF-8"}
-	return fmt.Errorf("start %s: %w", program, unix.Exec(program, []string{program, argReap}, env))
+	return fmt.Errorf("start %s: %w", guestspec.Program, unix.Exec(guestspec.Program, []string{guestspec.Program, argReap}, env))
 }
 
 // insertModules loads the modules that were put into the RAM file system, in

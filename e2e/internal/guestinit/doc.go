@@ -5,7 +5,8 @@
 // the real root (stage two) it only starts a child and reaps orphans, because a
 // process that waits for anything cannot also wait for commands it runs itself.
 // The child (stage three) makes the guest what its spec says and serves
-// commands of the host.
+// commands of the host. Two of these are the program itself: one takes the guest
+// down as an ordinary host goes down, the other reaches a Unix socket.
 package guestinit
 
 import (
@@ -13,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/distort-io/distort/e2e/internal/guestspec"
 )
 
 // stage arguments of the program.
@@ -21,7 +24,8 @@ const (
 	argNode = "node"
 )
 
-// Main runs the stage that the arguments name; it returns only on failure.
+// Main runs the stage that the arguments name; the stages of a
+// guest return only on failure.
 func Main(args []string) error {
 	stage := ""
 	if len(args) > 1 {
@@ -32,6 +36,13 @@ func Main(args []string) error {
 		return reap()
 	case argNode:
 		return node()
+	case guestspec.Shutdown:
+		return shutdown()
+	case guestspec.Dial:
+		if len(args) != 3 {
+			return fmt.Errorf("%s takes the path of a socket", guestspec.Dial)
+		}
+		return dial(args[2])
 	default:
 		return boot()
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/distort-io/distort/e2e/internal/guestspec"
 )
 
 // reap is stage two: it starts the next stage and waits for every orphan, for
@@ -13,7 +15,7 @@ func reap() error {
 	if err != nil {
 		return err
 	}
-	child, err := os.StartProcess(program, []string{program, argNode}, &os.ProcAttr{
+	child, err := os.StartProcess(guestspec.Program, []string{guestspec.Program, argNode}, &os.ProcAttr{
 		Env: os.Environ(), Dir: "/", Files: []*os.File{console, console, console},
 	})
 	if err != nil {

@@ -27,6 +27,9 @@ func supervise(service guestspec.Service) {
 	}
 	for {
 		err := runService(service)
+		if _, goingDown := os.Stat(guestspec.NoLogin); goingDown == nil {
+			return
+		}
 		say("service %s ended (%v), starting it again", service.Name, err)
 		time.Sleep(restartDelay)
 	}

@@ -18,6 +18,13 @@ const (
 	ModuleDir  = "/lab/modules"
 	// RunDir is where the guest keeps its program once the real root is mounted.
 	RunDir = "/run/lab"
+	// Program is that program. By these arguments it takes the guest down, and
+	// joins its standard input and output with a Unix socket.
+	Program  = RunDir + "/labguest"
+	Shutdown = "shutdown"
+	Dial     = "dial"
+	// NoLogin exists while a host goes down (systemd-user-sessions.service(8)).
+	NoLogin = "/run/nologin"
 	// ExecPort is the TCP port of the command server (package guestexec).
 	ExecPort = 2324
 )

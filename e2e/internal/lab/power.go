@@ -2,11 +2,13 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/distort-io/distort/e2e/internal/guest"
+	"github.com/distort-io/distort/e2e/internal/guestspec"
 	"github.com/distort-io/distort/e2e/internal/layout"
 	"github.com/distort-io/distort/e2e/internal/prepare"
 )
@@ -26,6 +28,34 @@ func (l *Lab) PowerOff(ctx context.Context, name string) error {
 		return err
 	}
 	return l.WaitOff(ctx, name, offTimeout)
+}
+
+// Shutdown takes a guest down as an ordinary host goes down, with whatever is
+// mounted, and returns how long that took. A guest that is not off in time is an
+// error that says what it printed last.
+func (l *Lab) Shutdown(ctx context.Context, name string, timeout time.Duration) (time.Duration, error) {
+	guest, err := l.Guest(name)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	// The connection ends with the guest, without a word.
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	refused := make(chan error, 1)
+	go func() {
+		_, err := guest.Output(asking, guestspec.Program, guestspec.Shutdown)
+		refused <- err
+	}()
+	if err := l.WaitOff(ctx, name, timeout); err != nil {
+		select {
+		case because := <-refused:
+			err = errors.Join(err, because)
+		default:
+		}
+		return 0, err
+	}
+	return time.Since(begin), nil
 }
 
 // WaitOff waits until a guest that was told to reboot or to power off is off.

@@ -21,6 +21,8 @@ const (
 	ServiceVIP  = "10.96.0.1"
 	// APIPort is the API server's.
 	APIPort = 6443
+	// RoCEPort is the UDP port of RoCEv2, to which all of an RDMA port's packets go.
+	RoCEPort = "4791"
 )
 
 // Role is what a guest is for.

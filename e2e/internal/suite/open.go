@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/distort-io/distort/e2e/internal/flow"
+	"github.com/distort-io/distort/e2e/internal/guestexec"
 	"github.com/distort-io/distort/e2e/internal/lab"
 )
 
@@ -40,6 +41,14 @@ func Flow(t *testing.T, l *lab.Lab, namespace string) *flow.Flow {
 		}
 	})
 	return f
+}
+
+// Guest gives access to a guest of the lab.
+func Guest(t *testing.T, l *lab.Lab, name string) *guestexec.Client {
+	t.Helper()
+	guest, err := l.Guest(name)
+	Must(t, err)
+	return guest
 }
 
 // Must ends the test at an error.

@@ -21,8 +21,7 @@ func TestContentOfAVolumeIsNeverFormattedOver(t *testing.T) {
 	l := suite.Open(t)
 	f := suite.Flow(t, l, namespace)
 	ctx := t.Context()
-	storage, err := l.Guest("storage")
-	suite.Must(t, err)
+	storage := suite.Guest(t, l, "storage")
 	drives := layout.Drives()[:1]
 	suite.Must(t, f.ClaimDrives(ctx, drives))
 	const class = "e2e-bad-content"
@@ -42,6 +41,8 @@ func TestContentOfAVolumeIsNeverFormattedOver(t *testing.T) {
 		_, err := f.StartPod(ctx, flow.Pod{Name: "used", Image: prepare.WorkloadImage, Claim: "used", Node: layout.Consumers()[0]})
 		suite.Must(t, err)
 		suite.Must(t, f.DeletePod(ctx, "used"))
+		// The unmount writes to the device once more, after the pod is gone.
+		suite.Must(t, f.WaitDetached(ctx, "used"))
 		output(t, storage, "wipefs", "--all", device)
 		refused(t, f, "used", "FailedPrecondition", "recorded filesystem is ext4")
 		if text := output(t, storage, "wipefs", device); text != "" {

@@ -40,8 +40,7 @@ func TestDrivesOfOthersAreNeverTaken(t *testing.T) {
 	l := suite.Open(t)
 	f := suite.Flow(t, l, namespace)
 	ctx := t.Context()
-	storage, err := l.Guest("storage")
-	suite.Must(t, err)
+	storage := suite.Guest(t, l, "storage")
 	node, err := layout.Find("storage")
 	suite.Must(t, err)
 	serial := node.Drives[len(node.Drives)-1]

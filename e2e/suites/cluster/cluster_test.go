@@ -52,10 +52,7 @@ func TestPodsRunOnEveryNodeAndReachEachOther(t *testing.T) {
 func TestGuestsAreWhatTheProductNeeds(t *testing.T) {
 	l := suite.Open(t)
 	for _, node := range layout.Nodes() {
-		guest, err := l.Guest(node.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		guest := suite.Guest(t, l, node.Name)
 		links, err := guest.Output(t.Context(), "rdma", "link", "show")
 		if err != nil {
 			t.Fatal(err)

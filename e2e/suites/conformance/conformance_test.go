@@ -32,10 +32,7 @@ func TestKernelTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := l.Guest(storageNode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := suite.Guest(t, l, storageNode)
 	built := build(t)
 	if _, err := guest.Output(ctx, "modprobe", "--", "brd", "rd_nr=2", "rd_size=65536"); err != nil {
 		t.Fatal(err)

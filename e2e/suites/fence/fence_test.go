@@ -36,11 +36,7 @@ func TestOldHostNeverWritesAfterTheNew(t *testing.T) {
 	ctx := t.Context()
 	guests := map[string]*guestexec.Client{}
 	for _, node := range layout.Nodes() {
-		guest, err := l.Guest(node.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		guests[node.Name] = guest
+		guests[node.Name] = suite.Guest(t, l, node.Name)
 	}
 	install(t, guests)
 	drives := layout.Drives()[:1]
@@ -99,7 +95,7 @@ func (s *stage) takeover(ctx context.Context, round int, cutOff bool) {
 	pause(ctx, time.Second)
 	heal := func() {}
 	if cutOff {
-		heal = s.cut(ctx, older)
+		heal = s.cut(older)
 		defer heal()
 		pause(ctx, 2*time.Second)
 	}

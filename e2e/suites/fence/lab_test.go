@@ -23,6 +23,7 @@ import (
 	"github.com/distort-io/distort/e2e/internal/guestexec"
 	"github.com/distort-io/distort/e2e/internal/layout"
 	"github.com/distort-io/distort/e2e/internal/repo"
+	"github.com/distort-io/distort/e2e/internal/suite"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -30,8 +31,6 @@ import (
 const (
 	storage = "storage"
 	program = "/run/lab/fenceio"
-	// roceV2Port is where RoCEv2 packets go.
-	roceV2Port = "4791"
 
 	attachTimeout = 2 * time.Minute
 	goneTimeout   = time.Minute
@@ -172,37 +171,21 @@ func (s *stage) records(ctx context.Context) []fenceio.Record {
 
 // cut drops all packets of the volume's transport between the storage node and a
 // host, in both directions, and returns what undoes that.
-func (s *stage) cut(ctx context.Context, node string) (heal func()) {
+func (s *stage) cut(node string) (heal func()) {
 	s.t.Helper()
+	target, err := layout.Find(storage)
+	s.must(err)
 	peer, err := layout.Find(node)
 	s.must(err)
 	port := strconv.Itoa(int(s.portal.Port))
-	rules := [][]string{
-		{"INPUT", "-s", peer.Address(), "-p", "tcp", "--dport", port, "-j", "DROP"},
-		{"OUTPUT", "-d", peer.Address(), "-p", "tcp", "--sport", port, "-j", "DROP"},
-	}
+	sent, answered := []string{"-p", "tcp", "--dport", port}, []string{"-p", "tcp", "--sport", port}
 	if s.portal.Transport == v1alpha1.TransportRDMA {
-		rules = [][]string{
-			{"INPUT", "-s", peer.Address(), "-p", "udp", "--dport", roceV2Port, "-j", "DROP"},
-			{"OUTPUT", "-d", peer.Address(), "-p", "udp", "--dport", roceV2Port, "-j", "DROP"},
-		}
+		sent = []string{"-p", "udp", "--dport", layout.RoCEPort}
+		answered = sent
 	}
-	for _, rule := range rules {
-		_, err := s.guests[storage].Output(ctx, append([]string{"iptables", "-w", "-I"}, rule...)...)
-		s.must(err)
-	}
-	healed := false
-	return func() {
-		if healed {
-			return
-		}
-		healed = true
-		for _, rule := range rules {
-			if _, err := s.guests[storage].Output(context.WithoutCancel(ctx), append([]string{"iptables", "-w", "-D"}, rule...)...); err != nil {
-				s.t.Errorf("heal the network: %v", err)
-			}
-		}
-	}
+	atTarget := suite.Drop(s.t, s.guests[storage], append(sent, "-s", peer.Address())...)
+	atHost := suite.Drop(s.t, s.guests[node], append(answered, "-s", target.Address())...)
+	return func() { atTarget(); atHost() }
 }
 
 // background runs fenceio in a guest until stop is called.

@@ -76,7 +76,28 @@ func keepsData(t *testing.T, f *flow.Flow, name string, parameters map[string]st
 		t.Errorf("checksum on %s is %s, was %s on %s", nodes[1], got, want, nodes[0])
 	}
 
+	grows(t, f, name, want)
 	suite.Must(t, f.DeletePod(ctx, name))
 	suite.Must(t, f.DeleteClaim(ctx, name))
 	suite.Must(t, f.DeleteClass(ctx, class))
+}
+
+// grows makes a volume larger under its pod: partition, device and filesystem.
+func grows(t *testing.T, f *flow.Flow, name, checksum string) {
+	t.Helper()
+	ctx := t.Context()
+	before, err := f.FilesystemMiB(ctx, name)
+	suite.Must(t, err)
+	suite.Must(t, f.GrowClaim(ctx, name, "768Mi"))
+	after, err := f.FilesystemMiB(ctx, name)
+	suite.Must(t, err)
+	t.Logf("filesystem grew from %d to %d MiB", before, after)
+	if grown := after - before; grown < 200 {
+		t.Errorf("the filesystem grew by %d MiB, want the 256 MiB of the claim less its own tables", grown)
+	}
+	got, err := f.Checksum(ctx, name, file)
+	suite.Must(t, err)
+	if got != checksum {
+		t.Errorf("checksum after growth is %s, was %s", got, checksum)
+	}
 }

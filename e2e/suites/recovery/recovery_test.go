@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+
+	"github.com/distort-io/distort/e2e/internal/driver"
 	"github.com/distort-io/distort/e2e/internal/flow"
 	"github.com/distort-io/distort/e2e/internal/lab"
 	"github.com/distort-io/distort/e2e/internal/layout"
@@ -26,10 +30,13 @@ const (
 	// resumeTimeout bounds the time from the boot of a storage node to I/O: its
 	// kubelet and its agent start, the initiator tries every ten seconds.
 	resumeTimeout = 6 * time.Minute
+	// shutdownLimit is what a host with mounted volumes may take to go down,
+	// also when their storage does not answer.
+	shutdownLimit = 60 * time.Second
 )
 
 // volume is a volume in use by a pod of the same name.
-type volume struct{ name, class, checksum string }
+type volume struct{ name, class, checksum, handle string }
 
 // inUse makes a volume of a transport and a pod with a file on it.
 func inUse(t *testing.T, f *flow.Flow, name, transport string) volume {
@@ -37,8 +44,9 @@ func inUse(t *testing.T, f *flow.Flow, name, transport string) volume {
 	v := volume{name: name, class: "e2e-recovery-" + transport}
 	suite.Must(t, f.CreateClass(t.Context(), flow.Class{Name: v.class, Parameters: map[string]string{"transport": transport}}))
 	suite.Must(t, f.CreateClaim(t.Context(), flow.Claim{Name: name, Class: v.class, Size: "256Mi"}))
-	_, err := f.WaitBound(t.Context(), name, time.Now())
+	bound, err := f.WaitBound(t.Context(), name, time.Now())
 	suite.Must(t, err)
+	v.handle = bound.Handle
 	v.start(t, f)
 	v.checksum, err = f.WriteFile(t.Context(), name, file, fileMiB)
 	suite.Must(t, err)
@@ -105,6 +113,28 @@ func (v volume) waitWritten(t *testing.T, f *flow.Flow, past int, timeout time.D
 	return last
 }
 
+// waitUnwell waits until the node's driver says that the volume is unreachable.
+func (v volume) waitUnwell(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	node := layout.Consumers()[0]
+	conn, err := grpc.NewClient(driver.Target, driver.Options(t.Context(), suite.Guest(t, l, node), driver.Node(node))...)
+	suite.Must(t, err)
+	defer conn.Close()
+	suite.Must(t, flow.Eventually(t.Context(), v.name+" is unreachable", time.Minute, func(ctx context.Context) (string, error) {
+		answer, err := csi.NewNodeClient(conn).NodeGetVolumeHealth(ctx, &csi.NodeGetVolumeHealthRequest{VolumeId: v.handle})
+		if err != nil {
+			return "", err
+		}
+		for _, status := range answer.GetVolumeHealth().GetHealthStatuses() {
+			if status.GetStatus() == csi.VolumeHealthErrorType_INACCESSIBLE {
+				t.Logf("%s: %s: %s", v.name, status.GetReason(), status.GetMessage())
+				return "", nil
+			}
+		}
+		return fmt.Sprint(answer), nil
+	}))
+}
+
 func TestIOResumesWhenTheStorageNodeIsBack(t *testing.T) {
 	l, f, done := open(t)
 	defer done()
@@ -119,6 +149,7 @@ func TestIOResumesWhenTheStorageNodeIsBack(t *testing.T) {
 		var err error
 		before[i], err = v.written(t.Context(), f)
 		suite.Must(t, err)
+		v.waitUnwell(t, l)
 	}
 	suite.Must(t, l.PowerOn(t.Context(), storage))
 	booted := time.Now()
@@ -129,6 +160,30 @@ func TestIOResumesWhenTheStorageNodeIsBack(t *testing.T) {
 		v.check(t, f)
 	}
 	for _, v := range volumes {
+		v.remove(t, f)
+	}
+}
+
+// The storage is gone first: a host that waited for it would never go down.
+func TestAHostWithMountedVolumesGoesDownAndComesBack(t *testing.T) {
+	l, f, done := open(t)
+	defer done()
+	volumes := []volume{inUse(t, f, "host-tcp", "tcp"), inUse(t, f, "host-rdma", "rdma")}
+	for _, v := range volumes {
+		v.writeForEver(t, f)
+		v.waitWritten(t, f, 1, time.Minute)
+	}
+	host := layout.Consumers()[0]
+	suite.Must(t, l.PowerOff(t.Context(), storage))
+	took, err := l.Shutdown(t.Context(), host, shutdownLimit)
+	suite.Must(t, err)
+	t.Logf("%s with two volumes mounted, their storage away, went down in %s", host, took.Round(time.Millisecond))
+
+	suite.Must(t, l.PowerOn(t.Context(), storage))
+	suite.Must(t, l.PowerOn(t.Context(), host))
+	for _, v := range volumes {
+		suite.Must(t, f.WaitRestarted(t.Context(), v.name, resumeTimeout))
+		v.check(t, f)
 		v.remove(t, f)
 	}
 }

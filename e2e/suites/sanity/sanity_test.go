@@ -1,0 +1,116 @@
+// Package sanity runs csi-sanity against the driver as it is installed in the
+// lab: the controller's socket, a node's socket, and that node's kernel.
+package sanity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+
+	"github.com/distort-io/distort/e2e/internal/driver"
+	"github.com/distort-io/distort/e2e/internal/guestexec"
+	"github.com/distort-io/distort/e2e/internal/layout"
+	"github.com/distort-io/distort/e2e/internal/suite"
+)
+
+const (
+	// root is where the driver may mount.
+	root = "/var/lib/kubelet/csi-sanity"
+
+	volumeBytes = 64 << 20
+	grownBytes  = 128 << 20
+)
+
+func TestSanity(t *testing.T) {
+	l := suite.Open(t)
+	f := suite.Flow(t, l, "e2e-sanity")
+	drives := layout.Drives()
+	suite.Must(t, f.ClaimDrives(t.Context(), drives))
+	name := layout.Consumers()[0]
+	host := suite.Guest(t, l, name)
+	dirs := &directories{ctx: t.Context(), guest: host}
+	_, err := dirs.make(root)
+	suite.Must(t, err)
+
+	config := sanity.NewTestConfig()
+	controller, err := driver.Controller(t.Context(), f.Client())
+	suite.Must(t, err)
+	config.Address, config.ControllerAddress = driver.Target, driver.Target
+	config.DialOptions = driver.Options(t.Context(), host, driver.Node(name))
+	config.ControllerDialOptions = driver.Options(t.Context(), suite.Guest(t, l, controller.Node), controller)
+	config.TestVolumeSize, config.TestVolumeExpandSize = volumeBytes, grownBytes
+	config.TestVolumeParameters = map[string]string{"transport": "tcp"}
+	// A retry is a retry; ten of each take an emulated node minutes.
+	config.IdempotentCount = 2
+	config.TargetPath, config.StagingPath = path.Join(root, "target"), path.Join(root, "staging")
+	config.CreateTargetDir, config.CreateStagingDir = dirs.make, dirs.make
+	config.RemoveTargetPath, config.RemoveStagingPath = dirs.remove, dirs.remove
+	config.CheckPath = dirs.kind
+
+	ginkgo.ReportAfterSuite("specs", func(r ginkgo.Report) {
+		for _, s := range r.SpecReports {
+			if s.State.Is(types.SpecStateSkipped) {
+				t.Logf("skipped: %s: %s", s.FullText(), s.Failure.Message)
+			}
+		}
+		ran := r.SpecReports.CountWithState(types.SpecStatePassed | types.SpecStateFailed)
+		t.Logf("%d specs ran", ran)
+		if ran < leastSpecs {
+			t.Errorf("%d specs ran, want at least %d: the rest was skipped", ran, leastSpecs)
+		}
+	})
+	sanity.Test(t, config)
+
+	suite.Must(t, dirs.remove(root))
+	if t.Failed() {
+		return // what is left helps to see why
+	}
+	suite.Must(t, f.ReleaseDrives(t.Context(), drives))
+	_, err = f.NothingLeft(t.Context())
+	suite.Must(t, err)
+}
+
+// leastSpecs run with what the driver offers; make csi-sanity names each of the
+// others with its reason.
+const leastSpecs = 50
+
+// directories of a guest.
+type directories struct {
+	ctx   context.Context
+	guest *guestexec.Client
+}
+
+func (d *directories) make(name string) (string, error) {
+	_, err := d.guest.Output(d.ctx, "mkdir", "-p", "--", name)
+	return name, err
+}
+
+func (d *directories) remove(name string) error {
+	_, err := d.guest.Output(d.ctx, "rmdir", "--", name)
+	return err
+}
+
+func (d *directories) kind(name string) (sanity.PathKind, error) {
+	out, err := d.guest.Output(d.ctx, "stat", "-c", "%F", "--", name)
+	var failure *guestexec.Error
+	if errors.As(err, &failure) && strings.Contains(failure.Output, "No such file") {
+		return sanity.PathIsNotFound, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look at %s: %w", name, err)
+	}
+	switch strings.TrimSpace(out) {
+	case "directory":
+		return sanity.PathIsDir, nil
+	case "regular file", "regular empty file":
+		return sanity.PathIsFile, nil
+	}
+	return sanity.PathIsOther, nil
+}
