@@ -234,6 +234,11 @@ func (f *Flow) DeleteClaim(ctx context.Context, name string) error {
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
 	partition := &v1alpha1.NVMePartition{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}}
+	// The provisioner refuses to delete what is attached, and then waits longer
+	// from try to try.
+	if err := f.WaitDetached(ctx, name); err != nil {
+		return err
+	}
 	if err := f.deleteAndWait(ctx, claim, deleteTimeout); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package guest
 
 // kubeletText is kubelet's configuration. Nothing is evicted and no image is
 // collected, since a lab's disk is small and its images cannot be pulled again.
+// A grown volume's filesystem is expanded at the next sync of its pod.
 const kubeletText = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -18,6 +19,7 @@ resolvConf: /etc/resolv.conf
 evictionHard: {memory.available: "0%", nodefs.available: "0%", imagefs.available: "0%", nodefs.inodesFree: "0%", imagefs.inodesFree: "0%"}
 imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 10s
+syncFrequency: 20s
 nodeLeaseDurationSeconds: 40
 volumeStatsAggPeriod: 10m
 localStorageCapacityIsolation: false
