@@ -141,9 +141,9 @@ standalone-test: ## As standalone, and run the tests too
 	KUBEBUILDER_ASSETS=$$assets go run ./hack/tools/cmd/modules standalone
 
 .PHONY: chart-test
-chart-test: $(BIN)/helm ## Lint the chart and render it
-	$(BIN)/helm lint --strict $(CHART)
-	$(BIN)/helm template distort $(CHART) --namespace distort-system --kube-version v1.37.0 >/dev/null
+chart-test: $(BIN)/helm ## Lint, render, install, upgrade and uninstall the chart on a real API server
+	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
+	KUBEBUILDER_ASSETS=$$assets DISTORT_HELM=$(BIN)/helm go test $(GO_TEST_FLAGS) -count=1 ./e2e/chart
 
 ##@ Tools
 

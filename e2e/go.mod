@@ -70,7 +70,6 @@ require (
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 require (
@@ -92,4 +91,5 @@ require (
 	github.com/onsi/ginkgo/v2 v2.32.1
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.37.2
+	sigs.k8s.io/yaml v1.6.0
 )
