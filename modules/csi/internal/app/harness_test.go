@@ -33,6 +33,9 @@ import (
 var server *controlplanetest.Server
 
 func TestMain(m *testing.M) {
+	if os.Getenv(envLostLog) != "" {
+		os.Exit(app.Main(context.Background(), []string{"--version"}, os.Getenv, os.Stderr))
+	}
 	ctrllog.SetLogger(logr.Discard())
 	os.Exit(controlplanetest.Main(m, func(s *controlplanetest.Server) { server = s }))
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -22,6 +25,7 @@ import (
 
 // Main runs the program until ctx ends and returns its exit code.
 func Main(ctx context.Context, args []string, getenv func(string) string, stderr io.Writer) int {
+	outliveLog()
 	var o Options
 	flags := pflag.NewFlagSet("distort-csi", pflag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -50,6 +54,12 @@ func Main(ctx context.Context, args []string, getenv func(string) string, stderr
 	}
 	return 0
 }
+
+// outliveLog keeps the program alive when nobody reads its log any more: by
+// default a write to standard error is then its end (SIGPIPE, see os/signal). When
+// a node goes down the container runtime may be gone before the driver has had
+// its connections give up.
+func outliveLog() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func run(ctx context.Context, o Options, log logr.Logger) error {
 	if err := o.complete().Validate(); err != nil {

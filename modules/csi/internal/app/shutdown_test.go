@@ -3,6 +3,7 @@ package app_test
 import (
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,6 +59,25 @@ func TestOnlyTheEndOfTheNodeTouchesConnections(t *testing.T) {
 		if got := loss(); got != c.want {
 			t.Errorf("%s: ctrl_loss_tmo is %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// envLostLog makes the test's program the driver's.
+const envLostLog = "DISTORT_TEST_LOST_LOG"
+
+// ST19: at the end of a node the runtime that reads the log may be gone first.
+func TestALogThatNobodyReadsIsNotTheEnd(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	defer writer.Close()
+	program := exec.CommandContext(t.Context(), os.Args[0])
+	program.Env = append(os.Environ(), envLostLog+"=1")
+	program.Stderr = writer
+	if err := program.Run(); err != nil {
+		t.Errorf("the program ended by its log: %v", err)
 	}
 }
 
