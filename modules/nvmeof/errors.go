@@ -13,7 +13,7 @@ var (
 	// ErrNotFound: no subsystem of that NQN, or no such namespace in it.
 	ErrNotFound = errors.New("subsystem not found")
 	// ErrTargetUnavailable: the host has no target at all (module not loaded,
-	// configfs not mounted).
+	// configfs not mounted, nobody answers on SPDK's socket).
 	ErrTargetUnavailable = errors.New("target not available")
 	// ErrTransportUnavailable: the listener's transport cannot be served here
 	// (kernel module missing, or no RDMA device).
@@ -31,7 +31,7 @@ var (
 	// has read them. Remove the subsystem and make it anew.
 	ErrIdentityLocked = errors.New("serial and model are locked")
 	// ErrBusy: the target is held by an earlier call that has not come back
-	// from the kernel, or by a user outside this library.
+	// from the kernel or from SPDK, or by a user outside this library.
 	ErrBusy = errors.New("target busy")
 	// ErrDrainTimeout: the deadline passed while a namespace was being
 	// drained. Nothing is fenced; writes may still reach the medium.

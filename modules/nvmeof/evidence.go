@@ -14,13 +14,16 @@ type Evidence struct {
 	// SubsystemAbsent tells that there was no such subsystem, hence nothing
 	// through which a host could write. The other observations are empty then.
 	SubsystemAbsent bool `json:"subsystemAbsent,omitempty"`
-	// Drained has an entry for every namespace of the subsystem.
+	// Drained has an entry for every namespace of the subsystem, where the fence is
+	// to remove that and make another one.
 	Drained []Drain `json:"drained,omitempty"`
 	// RemovedAt is when the subsystem was read to be gone, and with it every way
 	// to its namespaces that a controller of it could have.
 	RemovedAt time.Time `json:"removedAt,omitzero"`
-	// AllowedHosts is the allow-list read back from the subsystem that was made in
-	// its place.
+	// DisconnectedAt is when no controller of the hosts was read any more, where the
+	// target shows them and the fence is to wait for that.
+	DisconnectedAt time.Time `json:"disconnectedAt,omitzero"`
+	// AllowedHosts is the allow-list read back at the end.
 	AllowedHosts []string `json:"allowedHosts,omitempty"`
 	// LeftDisabled are namespaces that were found disabled and stay so.
 	LeftDisabled []uint32 `json:"leftDisabled,omitempty"`
@@ -48,6 +51,9 @@ func (e Evidence) String() string {
 		return fmt.Sprintf("fence of %s on %s is not complete", hosts, e.NQN)
 	case e.SubsystemAbsent:
 		return fmt.Sprintf("%s: no subsystem, nothing to fence for %s at %s", e.NQN, hosts, stamp(e.CompletedAt))
+	case !e.DisconnectedAt.IsZero():
+		return fmt.Sprintf("%s: %s off the list, no controller of theirs at %s, hosts read back [%s] at %s",
+			e.NQN, hosts, stamp(e.DisconnectedAt), strings.Join(e.AllowedHosts, ", "), stamp(e.CompletedAt))
 	}
 	var drains []string
 	for _, d := range e.Drained {

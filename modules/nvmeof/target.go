@@ -42,7 +42,7 @@ type Target interface {
 	// Revoke takes the host from the subsystem's allow-list and fences it:
 	// when Revoke answers nil, no write of that host can reach the medium any
 	// more, and what was acknowledged to it is with the device. Other hosts of
-	// the subsystem are interrupted and reconnect.
+	// the subsystem may be interrupted, and then reconnect.
 	//
 	// Revoking a host that is not on the list fences all the same, because an
 	// earlier call may have died after it took the host off: callers keep

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/internal/turns"
 )
 
 // takeDown removes a subsystem in the order of the fence (see the package's
@@ -80,7 +81,7 @@ func (s *session) awaitDevice(path, enable string) error {
 	if path == "" {
 		return nil
 	}
-	now := step{what: fmt.Sprintf("%s %s (device %s does not answer a read, so the drain was not begun)", nvmeof.ActionDisable, enable, path), drain: true}
+	now := turns.Step{What: fmt.Sprintf("%s %s (device %s does not answer a read, so the drain was not begun)", nvmeof.ActionDisable, enable, path), Drain: true}
 	return s.during(now, func() error {
 		select {
 		case <-s.t.probes.start(s.t.fs, path):
@@ -141,7 +142,7 @@ func (s *session) makeSubsystem(nqn string) (*subsystem, error) {
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		now := step{what: "make " + dir + " (the controllers of the removed subsystem have not ended yet)"}
+		now := turns.Step{What: "make " + dir + " (the controllers of the removed subsystem have not ended yet)"}
 		if err := s.during(now, func() error { return s.wait(pause) }); err != nil {
 			return nil, abandoned(&now, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/internal/together"
 )
 
 // ensureNamespaces makes the namespaces exact. A namespace is disabled only
@@ -132,19 +133,8 @@ func (s *session) exportedElsewhere(nqn string, todo []nvmeof.Namespace) error {
 			if r.err != nil {
 				break
 			}
-			for _, w := range todo {
-				what := ""
-				switch {
-				case ns.DevicePath == w.DevicePath && w.DevicePath != "":
-					what = "device " + w.DevicePath
-				case ns.UUID == w.UUID:
-					what = "uuid " + w.UUID.String()
-				case ns.NGUID == w.NGUID && !w.NGUID.IsZero():
-					what = "nguid " + w.NGUID.String()
-				}
-				if what != "" {
-					return fmt.Errorf("namespace %d: %w: %s is in subsystem %s, namespace %d", w.NSID, nvmeof.ErrDeviceInUse, what, other, ns.NSID)
-				}
+			if err := together.Exclusive(todo, other, ns.Namespace); err != nil {
+				return err
 			}
 		}
 		// A subsystem that vanishes under the look is being removed, and comes to

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/internal/turns"
 )
 
 // session is one change of a subsystem while it has the turn. Every effect goes
@@ -18,38 +19,38 @@ import (
 type session struct {
 	t       *Target
 	ctx     context.Context
-	doing   *turn
-	sharing *turn // while it changes what the subsystems share
+	doing   *turns.Turn
+	sharing *turns.Turn // while it changes what the subsystems share
 	changes []nvmeof.Change
 }
 
 // share runs do as the only change of what the subsystems share.
 func (s *session) share(do func() error) error {
 	const everything = ""
-	common, err := s.t.shared.take(s.ctx, everything)
+	common, err := s.t.shared.Take(s.ctx, everything)
 	if err != nil {
 		return err
 	}
 	s.sharing = common
 	defer func() {
 		s.sharing = nil
-		s.t.shared.release(everything, common)
+		s.t.shared.Release(everything, common)
 	}()
 	return do()
 }
 
 // during tells others what is going on while do runs. After an error it is still
 // what this call was doing, until it gives its turn back.
-func (s *session) during(now step, do func() error) error {
-	s.doing.step.Store(&now)
+func (s *session) during(now turns.Step, do func() error) error {
+	s.doing.Step.Store(&now)
 	if s.sharing != nil {
-		s.sharing.step.Store(&now)
+		s.sharing.Step.Store(&now)
 	}
 	err := do()
 	if err == nil {
-		s.doing.step.Store(nil)
+		s.doing.Step.Store(nil)
 		if s.sharing != nil {
-			s.sharing.step.Store(nil)
+			s.sharing.Step.Store(nil)
 		}
 	}
 	return err
@@ -59,7 +60,7 @@ func (s *session) effect(c nvmeof.Change, run func() error) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.during(step{what: c.String(), drain: c.Action == nvmeof.ActionDisable}, run); err != nil {
+	if err := s.during(turns.Step{What: c.String(), Drain: c.Action == nvmeof.ActionDisable}, run); err != nil {
 		return failed(c, err)
 	}
 	s.changes = append(s.changes, c)

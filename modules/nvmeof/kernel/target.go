@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/internal/turns"
 )
 
 // Target is nvmeof.Target over configfs. All methods may be called from many
@@ -21,8 +22,8 @@ type Target struct {
 	// subsystems gives each subsystem, and shared what they have in common, to
 	// one change at a time. A call that was abandoned in the kernel keeps what it
 	// has until the kernel comes back.
-	subsystems turns
-	shared     turns
+	subsystems turns.Turns
+	shared     turns.Turns
 	probes     probes
 }
 
@@ -67,7 +68,7 @@ func change[T any](ctx context.Context, t *Target, nqn string, body func(*sessio
 	if err := ctx.Err(); err != nil {
 		return zero, err
 	}
-	mine, err := t.subsystems.take(ctx, nqn)
+	mine, err := t.subsystems.Take(ctx, nqn)
 	if err != nil {
 		return zero, err
 	}
@@ -81,14 +82,14 @@ func change[T any](ctx context.Context, t *Target, nqn string, body func(*sessio
 	go func() {
 		value, err := body(s)
 		done <- result{value, err}
-		t.subsystems.release(nqn, mine)
+		t.subsystems.Release(nqn, mine)
 	}()
 	select {
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
 	}
-	doing := mine.step.Load() // before done is looked at: whoever is done does nothing
+	doing := mine.Step.Load() // before done is looked at: whoever is done does nothing
 	select {
 	case r := <-done: // finished in the same moment
 		return r.value, r.err
@@ -98,12 +99,12 @@ func change[T any](ctx context.Context, t *Target, nqn string, body func(*sessio
 }
 
 // abandoned is the error of a call that left the kernel behind.
-func abandoned(s *step, cause error) error {
+func abandoned(s *turns.Step, cause error) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("change of the target abandoned: %w", cause)
-	case s.drain:
-		return fmt.Errorf("%w: %s: %w", nvmeof.ErrDrainTimeout, s.what, cause)
+	case s.Drain:
+		return fmt.Errorf("%w: %s: %w", nvmeof.ErrDrainTimeout, s.What, cause)
 	}
-	return fmt.Errorf("%w: %s abandoned: %w", nvmeof.ErrBusy, s.what, cause)
+	return fmt.Errorf("%w: %s abandoned: %w", nvmeof.ErrBusy, s.What, cause)
 }

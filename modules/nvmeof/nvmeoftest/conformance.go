@@ -16,9 +16,13 @@ import (
 type Env struct {
 	// Target is the implementation under test.
 	Target nvmeof.Target
-	// FS reaches the target's configuration behind its back, to damage it.
-	// Without it the tests that need damage are skipped with that reason.
+	// FS reaches the configuration of a kernel's target behind its back, to damage
+	// it in many ways.
 	FS kernel.FS
+	// Damage are the ways, by name, in which another target can be damaged behind its
+	// back: each leaves the subsystem not as it is wanted, and one Ensure away from
+	// it. Without both, the tests that need damage are skipped with that reason.
+	Damage map[string]func(t *testing.T, want nvmeof.Subsystem)
 	// Devices are at least two block devices that nobody uses.
 	Devices []string
 	// Listeners are at least two addresses of this host that nobody uses.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/distort-io/distort/modules/nvmeof"
 )
@@ -104,6 +105,7 @@ func (s suite) revoke(t *testing.T) {
 	want.AllowedHosts = []string{hostName("a"), hostName("b")}
 	s.ensure(t, want)
 	for call := 1; call <= 2; call++ { // the second one is a repeat after a crash
+		begun := time.Now()
 		e, err := s.Target.Revoke(s.ctx(t), want.NQN, hostName("a"))
 		if err != nil {
 			t.Fatalf("Revoke, call %d: %v", call, err)
@@ -114,8 +116,14 @@ func (s suite) revoke(t *testing.T) {
 		if !slices.Equal(e.AllowedHosts, []string{hostName("b")}) {
 			t.Errorf("call %d: allow-list read back %v", call, e.AllowedHosts)
 		}
+		if !e.DisconnectedAt.IsZero() { // a fence by disconnecting
+			if e.CompletedAt.Before(e.DisconnectedAt) || e.DisconnectedAt.Before(begun) {
+				t.Errorf("call %d: order of the fence: %+v", call, e)
+			}
+			continue
+		}
 		if len(e.Drained) != 1 || e.Drained[0].NSID != 1 || e.Drained[0].FinishedAt.Before(e.Drained[0].StartedAt) {
-			t.Errorf("call %d: drained %+v", call, e.Drained)
+			t.Fatalf("call %d: drained %+v", call, e.Drained)
 		}
 		if e.RemovedAt.Before(e.Drained[0].FinishedAt) || e.CompletedAt.Before(e.RemovedAt) {
 			t.Errorf("call %d: order of the fence: %+v", call, e)
