@@ -16,13 +16,25 @@ func only(params []byte, key string) []byte {
 	return fmt.Appendf(nil, `{%q:%s}`, key, object[key])
 }
 
+type version struct {
+	Version string        `json:"version"`
+	Fields  versionFields `json:"fields"`
+}
+
+type versionFields struct {
+	Major  int    `json:"major"`
+	Minor  int    `json:"minor"`
+	Patch  int    `json:"patch"`
+	Suffix string `json:"suffix"`
+	Commit string `json:"commit"`
+}
+
 func getVersion(x *call) {
 	if !x.none() {
 		return
 	}
 	o := x.server.opts
-	x.ok(map[string]any{"version": fmt.Sprintf("SPDK v%02d.%02d git sha1 %s", o.major, o.minor, o.commit),
-		"fields": map[string]any{"major": o.major, "minor": o.minor, "patch": 0, "suffix": "", "commit": o.commit}})
+	x.ok(version{fmt.Sprintf("SPDK v%02d.%02d git sha1 %s", o.major, o.minor, o.commit), versionFields{Major: o.major, Minor: o.minor, Commit: o.commit}})
 }
 
 func getMethods(x *call) {

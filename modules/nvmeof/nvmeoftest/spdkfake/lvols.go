@@ -6,6 +6,7 @@ import "slices"
 type store struct {
 	uuid, name string
 	cluster    uint64
+	block      uint64
 	total      uint64
 	lvols      []*lvol
 	base       *bdev // while loaded
@@ -65,7 +66,7 @@ func (st *store) free() uint64 {
 
 func (st *store) show() any {
 	return map[string]any{"uuid": st.uuid, "name": st.name, "base_bdev": st.base.name, "total_data_clusters": st.total,
-		"free_clusters": st.free(), "block_size": st.base.blockSize, "cluster_size": st.cluster, "max_growable_size": mostClusters * st.cluster}
+		"free_clusters": st.free(), "block_size": st.block, "cluster_size": st.cluster, "max_growable_size": mostClusters * st.cluster}
 }
 
 func (st *store) lvol(name string) *lvol {
@@ -165,7 +166,7 @@ func storeCreate(x *call) {
 	case b.blockSize*b.numBlocks < 2*in.Cluster:
 		x.finish(nil, later(codeParams, errInval))
 	default:
-		st := &store{uuid: x.server.newUUID(), name: in.Name, cluster: in.Cluster, total: b.blockSize*b.numBlocks/in.Cluster - 1, base: b, making: true}
+		st := &store{uuid: x.server.newUUID(), name: in.Name, cluster: in.Cluster, total: b.blockSize*b.numBlocks/in.Cluster - 1, block: b.blockSize, base: b, making: true}
 		p.stores = append(p.stores, st) // the name is taken at once, the bdev when it was cleared
 		x.next(func() {
 			st.making = false

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 )
 
 // Server is one nvmf_tgt. All methods may be called from many goroutines.
@@ -31,6 +32,7 @@ type options struct {
 	transports   []string
 	addresses    []string // nil: every address is local
 	occupied     map[wireAddress]bool
+	hostTimeout  time.Duration
 }
 
 // Option changes a new Server.
@@ -52,9 +54,13 @@ func WithTransports(names ...string) Option { return func(o *options) { o.transp
 // is.
 func WithAddresses(addrs ...string) Option { return func(o *options) { o.addresses = addrs } }
 
+// WithHostTimeout says how long nvmf_subsystem_remove_host waits for a host's queues
+// from v26.05 on, unless it is told otherwise. Without this option it is 15 s.
+func WithHostTimeout(d time.Duration) Option { return func(o *options) { o.hostTimeout = d } }
+
 // Start listens on the socket. Close ends it.
 func Start(socket string, opts ...Option) (*Server, error) {
-	o := options{major: 26, minor: 5, commit: "d519b163cb", transports: []string{"TCP", "RDMA"}, occupied: map[wireAddress]bool{}}
+	o := options{major: 26, minor: 5, commit: "d519b163cb", transports: []string{"TCP", "RDMA"}, occupied: map[wireAddress]bool{}, hostTimeout: 15 * time.Second}
 	for _, opt := range opts {
 		opt(&o)
 	}

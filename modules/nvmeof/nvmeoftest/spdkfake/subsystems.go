@@ -20,7 +20,11 @@ type subsystem struct {
 	listeners            []wireAddress // the newest first
 	namespaces           []*namespace  // by NSID
 	starting, destroying bool
-	lastController       uint16
+	// pausing counts the changes that have paused it. A namespace that is removed
+	// meanwhile does not wait for its I/O, which then never ends: stuck.
+	pausing        int
+	stuck          bool
+	lastController uint16
 }
 
 type namespace struct {
@@ -186,7 +190,7 @@ func deleteSubsystem(x *call) {
 		return
 	}
 	sub.destroying = true
-	x.when(func() bool { return !x.server.inFlight(sub, 0) }, func() {
+	x.when(func() bool { return !sub.stuck && !x.server.inFlight(sub, 0) }, func() {
 		for _, n := range sub.namespaces {
 			n.bdev.claim = ""
 		}
@@ -218,7 +222,7 @@ func addNamespace(x *call) {
 	if sub == nil {
 		return
 	}
-	x.next(func() {
+	x.pausing(sub, func() {
 		b, nsid := x.server.process.bdev(in.Namespace.Bdev), in.Namespace.NSID
 		for i := uint32(1); nsid == 0 && uint64(i) <= sub.maxNamespaces; i++ {
 			if sub.namespace(i) == nil {
@@ -236,6 +240,15 @@ func addNamespace(x *call) {
 			nguid: cmp.Or(strings.ToUpper(in.Namespace.NGUID), plain), eui64: in.Namespace.EUI64})
 		slices.SortFunc(sub.namespaces, func(a, b *namespace) int { return cmp.Compare(a.nsid, b.nsid) })
 		x.ok(nsid)
+	})
+}
+
+// pausing makes a change for which the subsystem is paused.
+func (x *call) pausing(sub *subsystem, then func()) {
+	sub.pausing++
+	x.next(func() {
+		sub.pausing--
+		then()
 	})
 }
 
@@ -267,7 +280,9 @@ func removeNamespace(x *call) {
 	if sub == nil {
 		return
 	}
-	x.when(func() bool { return !x.server.inFlight(sub, in.NSID) }, func() {
+	meets := sub.pausing > 0 && x.server.inFlight(sub, in.NSID)
+	x.when(func() bool { return meets || !x.server.inFlight(sub, in.NSID) }, func() {
+		sub.stuck = sub.stuck || meets
 		n := sub.namespace(in.NSID)
 		if n == nil {
 			x.refuse(badParams)
@@ -304,13 +319,9 @@ func addHost(x *call) {
 	}
 }
 
-// hostTimeout is how long SPDK v26.05 waits for a host's queues unless told
-// otherwise.
-const hostTimeout = 15 * time.Second
-
 func removeHost(x *call) {
 	var in hostParams
-	timeout := hostTimeout
+	timeout := x.server.opts.hostTimeout
 	if x.server.atLeast(26, 5) {
 		var with struct {
 			NQN     string  `json:"nqn"`
@@ -385,7 +396,7 @@ func addListener(x *call) {
 	if sub == nil {
 		return
 	}
-	x.next(func() {
+	x.pausing(sub, func() {
 		a := in.Address.normal()
 		if !x.server.canListen(a) || slices.Contains(sub.listeners, a) {
 			x.refuse(badParams)
