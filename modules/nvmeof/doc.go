@@ -9,9 +9,10 @@
 // finishes. Target.Revoke is a fence: when it answers without an error, no
 // write of that host reaches the medium any more.
 //
-// Package kernel implements Target on the Linux kernel's nvmet configfs.
-// Package nvmeoftest has a model of that configfs for tests without root, and
-// a conformance suite for implementations of Target.
+// Package kernel implements Target on the Linux kernel's nvmet configfs, package
+// spdk on SPDK's nvmf_tgt. Package nvmeoftest has a model of that configfs, and
+// nvmeoftest/spdkfake one of nvmf_tgt, for tests without root, and a conformance
+// suite for implementations of Target.
 //
 // Every value that comes from outside has one strict grammar and one parser,
 // here: ParseNQN, ParseListener, ParseUUID, ParseNGUID. Validation errors name

@@ -8,6 +8,6 @@
 // way in sockets of controllers that were told to end and in flight to a device,
 // so that a test can show what a fence keeps out.
 //
-// RunConformance is the suite that every Target has to pass; it runs on Kernel
-// and, in a virtual machine, on a real kernel.
+// RunConformance is the suite that every Target has to pass; it runs on Kernel, on
+// a real kernel in a virtual machine, on spdkfake, and on a real nvmf_tgt.
 package nvmeoftest

@@ -59,7 +59,16 @@ func (s *session) revoke(e *nvmeof.Evidence) error {
 // "None" is read twice: a host that was connecting when it was taken off the list
 // has its controller on the list of controllers by the second time.
 func (s *session) fence(e *nvmeof.Evidence) error {
-	seen := 0 // how often a host has been seen, or none has been
+	var connected []string // as last read
+	err := s.disconnect(e, &connected)
+	if err != nil && s.ctx.Err() != nil && len(connected) > 0 {
+		return fmt.Errorf("%w: host %s is off the list and still has a controller: %w", nvmeof.ErrDrainTimeout, connected[0], err)
+	}
+	return err
+}
+
+func (s *session) disconnect(e *nvmeof.Evidence, connected *[]string) error {
+	none := 0 // how often none was read in a row
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		sub, err := s.read()
 		if err != nil {
@@ -75,26 +84,23 @@ func (s *session) fence(e *nvmeof.Evidence) error {
 				}
 			}
 		}
-		connected, err := s.connected(e.Hosts)
+		now, err := s.connected(e.Hosts)
 		if err != nil {
 			return err
 		}
-		if len(connected) == 0 {
-			if seen++; seen == 2 {
-				e.DisconnectedAt = s.t.now()
-				return nil
-			}
-		} else {
-			seen = 0
-			if err := s.evict(connected, pause); err != nil {
+		*connected = now
+		if none++; len(now) > 0 {
+			none = 0
+			if err := s.evict(now, pause); err != nil {
 				return err
 			}
 		}
+		if none == 2 {
+			e.DisconnectedAt = s.t.now()
+			return nil
+		}
 		if err := s.wait(pause); err != nil {
-			if len(connected) == 0 {
-				return err
-			}
-			return fmt.Errorf("%w: host %s is off the list and still has a controller: %w", nvmeof.ErrDrainTimeout, connected[0], err)
+			return err
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (s *session) failed(e effect, err error) error {
 	switch {
 	case errors.Is(err, rpc.ErrNoMethod):
 		err = fmt.Errorf("%w: %w", nvmeof.ErrUnsupported, err)
-	case e.drains && errors.Is(err, rpc.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded):
+	case e.drains && errors.Is(err, rpc.ErrNoAnswer) && (errors.Is(err, context.DeadlineExceeded) || s.ctx.Err() != nil):
 		err = fmt.Errorf("%w: %w", nvmeof.ErrDrainTimeout, err)
 	}
 	return fmt.Errorf("%s: %w", e.change, err)

@@ -1,5 +1,5 @@
 // Command nvmeofctl exports block devices over NVMe-oF with the Linux kernel's
-// target.
+// target or SPDK's.
 package main
 
 import (
@@ -11,6 +11,8 @@ import (
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/internal/ctl"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
+	"github.com/distort-io/distort/modules/nvmeof/spdk"
+	"github.com/distort-io/distort/modules/nvmeof/spdk/rpc"
 )
 
 func main() {
@@ -21,9 +23,16 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return ctl.Run(ctx, os.Args[1:], ctl.Config{
-		Target:  func(root string) nvmeof.Target { return kernel.New(kernel.OS(root)) },
+		Target:  target,
 		Devices: ctl.NewHost("/proc", "/sys"),
 		Out:     os.Stdout,
 		Err:     os.Stderr,
 	})
+}
+
+func target(where ctl.Where) nvmeof.Target {
+	if where.Kind == ctl.KindSPDK {
+		return spdk.New(rpc.New(where.Socket))
+	}
+	return kernel.New(kernel.OS(where.Root))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
+	"github.com/distort-io/distort/modules/nvmeof/spdk/rpc"
 )
 
 // Exit codes.
@@ -24,13 +25,29 @@ const (
 
 // Config is what the command works with.
 type Config struct {
-	// Target returns the target whose configuration is below root.
-	Target func(root string) nvmeof.Target
+	// Target returns the target that the command line names.
+	Target func(Where) nvmeof.Target
 	// Devices tells what is known about local block devices.
 	Devices Devices
 	// Out takes results, Err takes messages.
 	Out, Err io.Writer
 }
+
+// Where says which target is meant.
+type Where struct {
+	// Kind is KindKernel or KindSPDK.
+	Kind string
+	// Root is the nvmet directory, for the kernel.
+	Root string
+	// Socket is the path of SPDK's RPC server, for SPDK.
+	Socket string
+}
+
+// What --target can be.
+const (
+	KindKernel = "kernel"
+	KindSPDK   = "spdk"
+)
 
 // Devices is what the command asks about local block devices.
 type Devices interface {
@@ -61,7 +78,7 @@ func Run(ctx context.Context, args []string, cfg Config) int {
 
 type app struct {
 	Config
-	root    string
+	where   Where
 	timeout time.Duration
 	// ran tells that a command began, so that errors are no longer about flags.
 	ran bool
@@ -70,7 +87,7 @@ type app struct {
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nvmeofctl",
-		Short:         "Export block devices over NVMe-oF with the Linux kernel's target",
+		Short:         "Export block devices over NVMe-oF with the Linux kernel's target or SPDK's",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -81,8 +98,16 @@ func (a *app) command() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentFlags().StringVar(&a.root, "root", kernel.DefaultRoot, "nvmet directory of the mounted configfs")
-	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "give up after this time; a device that does not answer blocks the target")
+	root.PersistentFlags().StringVar(&a.where.Kind, "target", KindKernel, "target: kernel or spdk")
+	root.PersistentFlags().StringVar(&a.where.Root, "root", kernel.DefaultRoot, "nvmet directory of the mounted configfs (target kernel)")
+	root.PersistentFlags().StringVar(&a.where.Socket, "socket", rpc.DefaultSocket, "socket of SPDK's JSON-RPC server (target spdk)")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if a.where.Kind != KindKernel && a.where.Kind != KindSPDK {
+			return fmt.Errorf("--target %q: must be %s or %s", a.where.Kind, KindKernel, KindSPDK)
+		}
+		return nil
+	}
+	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "give up after this time; a device that does not answer blocks its export")
 	root.AddCommand(a.exportCommand(), a.listCommand(), a.unexportCommand())
 	return root
 }
@@ -91,7 +116,7 @@ func (a *app) command() *cobra.Command {
 func (a *app) begin(cmd *cobra.Command) (context.Context, context.CancelFunc, nvmeof.Target) {
 	a.ran = true
 	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-	return ctx, cancel, a.Target(a.root)
+	return ctx, cancel, a.Target(a.where)
 }
 
 func (a *app) print(report nvmeof.Report) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/distort-io/distort/modules/nvmeof/internal/ctl"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
+	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest/spdkfake"
+	"github.com/distort-io/distort/modules/nvmeof/spdk"
+	"github.com/distort-io/distort/modules/nvmeof/spdk/rpc"
 )
 
 const (
@@ -50,7 +54,7 @@ type machine struct {
 	t       *testing.T
 	kernel  *nvmeoftest.Kernel
 	devices devices
-	roots   []string
+	where   []ctl.Where
 }
 
 func newMachine(t *testing.T) *machine {
@@ -68,8 +72,11 @@ func (m *machine) run(args ...string) (code int, out, err string) {
 	m.t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = ctl.Run(m.t.Context(), args, ctl.Config{
-		Target: func(root string) nvmeof.Target {
-			m.roots = append(m.roots, root)
+		Target: func(where ctl.Where) nvmeof.Target {
+			m.where = append(m.where, where)
+			if where.Kind == ctl.KindSPDK {
+				return spdk.New(rpc.New(where.Socket))
+			}
 			return kernel.New(m.kernel)
 		},
 		Devices: m.devices, Out: &stdout, Err: &stderr,
@@ -103,6 +110,7 @@ func TestExitCodes(t *testing.T) {
 		"no command":           {nil, ctl.ExitUsage, "a command is required"},
 		"unknown command":      {[]string{"explode"}, ctl.ExitUsage, "explode"},
 		"unknown flag":         {[]string{"list", "--nothing"}, ctl.ExitUsage, "--nothing"},
+		"unknown target":       {[]string{"list", "--target", "iscsi"}, ctl.ExitUsage, `"iscsi"`},
 		"unknown output":       {[]string{"list", "-o", "xml"}, ctl.ExitUsage, `"xml"`},
 		"no device":            {[]string{"export", "--nqn", nqn}, ctl.ExitUsage, "1 arg"},
 		"no nqn":               {[]string{"export", "/dev/sda", "--host", hostA, "--listen", "tcp://10.0.0.1:4420"}, ctl.ExitUsage, "--nqn"},
@@ -226,11 +234,46 @@ func TestUnexportLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestRootIsPassedOn(t *testing.T) {
+func TestTargetIsPassedOn(t *testing.T) {
 	m := newMachine(t)
 	m.mustRun("list")
 	m.mustRun("list", "--root", "/host/nvmet")
-	if d := cmp.Diff([]string{kernel.DefaultRoot, "/host/nvmet"}, m.roots); d != "" {
+	m.mustRun("list", "--socket", "/run/spdk.sock")
+	want := []ctl.Where{
+		{Kind: ctl.KindKernel, Root: kernel.DefaultRoot, Socket: rpc.DefaultSocket},
+		{Kind: ctl.KindKernel, Root: "/host/nvmet", Socket: rpc.DefaultSocket},
+		{Kind: ctl.KindKernel, Root: kernel.DefaultRoot, Socket: "/run/spdk.sock"},
+	}
+	if d := cmp.Diff(want, m.where); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestSPDKTarget(t *testing.T) {
+	fake, err := spdkfake.Start(filepath.Join(t.TempDir(), "spdk.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	client := rpc.New(fake.Socket())
+	defer client.Close()
+	if err := client.Call(t.Context(), "bdev_malloc_create", map[string]any{"name": "Malloc0", "num_blocks": 2048, "block_size": 512}, nil); err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t)
+	where := []string{"--target", "spdk", "--socket", fake.Socket()}
+	out := m.mustRun(append(exportArgs("Malloc0"), where...)...)
+	if want := nqn + " exports /bdev/Malloc0 as "; !strings.Contains(out, want) {
+		t.Errorf("output %q, want %q in it", out, want)
+	}
+	if out := m.mustRun(append([]string{"list"}, where...)...); !strings.Contains(out, "/bdev/Malloc0") || !strings.Contains(out, "tcp://10.0.0.1:4420") {
+		t.Errorf("list:\n%s", out)
+	}
+	if code, _, stderr := m.run(append(exportArgs("none", "--nqn", nqn+"-2"), where...)...); code != ctl.ExitFailure || !strings.Contains(stderr, "none") {
+		t.Errorf("bdev that is not there: exit %d, %s", code, stderr)
+	}
+	m.mustRun(append([]string{"unexport", nqn}, where...)...)
+	if len(m.kernel.Trace()) > 0 {
+		t.Error("the kernel's target was changed")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/spdk"
 )
 
 // exportFlags is the command line of export, as text.
@@ -28,13 +29,18 @@ The export becomes exactly what the command says: repeat it to repair it, or
 with other hosts to replace them (those that leave are fenced first).
 Without --uuid the identity is derived from NQN and DEVICE, so that an export
 made again is the same disk to its hosts; give DEVICE by a stable path such as
-/dev/disk/by-id/... for that.`,
+/dev/disk/by-id/... for that. With --target spdk, DEVICE is the name of a bdev,
+which for a logical volume is its UUID.`,
 		Example: `  nvmeofctl export /dev/disk/by-id/nvme-X --nqn nqn.2026-02.com.example:disk1 \
       --host nqn.2014-08.org.nvmexpress:uuid:07b7028d-b822-404b-9cde-ee475895701b \
       --listen tcp://10.0.0.1:4420 --listen tcp://[fd00::1]:4420`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			want, err := f.subsystem(args[0])
+			device := args[0]
+			if a.where.Kind == KindSPDK {
+				device = spdk.DevicePath(device)
+			}
+			want, err := f.subsystem(device)
 			if err != nil {
 				return err
 			}
@@ -48,7 +54,7 @@ made again is the same disk to its hosts; give DEVICE by a stable path such as
 	cmd.Flags().StringSliceVar(&f.listen, "listen", nil, "listener, tcp://ADDRESS:PORT or rdma://ADDRESS:PORT, IPv6 in brackets (required, repeatable)")
 	cmd.Flags().StringVar(&f.uuid, "uuid", "", "UUID of the namespace (default: derived from NQN and DEVICE)")
 	cmd.Flags().StringVar(&f.serial, "serial", "", "serial number (default: derived from NQN)")
-	cmd.Flags().StringVar(&f.model, "model", "", "model number (default: the kernel's)")
+	cmd.Flags().StringVar(&f.model, "model", "", "model number (default: the target's)")
 	return cmd
 }
 
@@ -89,11 +95,13 @@ func (f exportFlags) subsystem(device string) (nvmeof.Subsystem, error) {
 
 func (a *app) export(ctx context.Context, target nvmeof.Target, want nvmeof.Subsystem) error {
 	device := want.Namespaces[0].DevicePath
-	if err := a.Devices.Free(device); err != nil {
-		return err
-	}
-	if err := a.exportedElsewhere(ctx, target, want.NQN, device); err != nil {
-		return err
+	if a.where.Kind == KindKernel { // SPDK knows itself who has a bdev
+		if err := a.Devices.Free(device); err != nil {
+			return err
+		}
+		if err := a.exportedElsewhere(ctx, target, want.NQN, device); err != nil {
+			return err
+		}
 	}
 	report, err := target.Ensure(ctx, want)
 	a.print(report)

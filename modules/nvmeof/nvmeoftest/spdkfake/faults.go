@@ -41,6 +41,7 @@ func (f *faults) meet(s *Server, x *call, run func()) {
 	delete(f.at, f.calls)
 	end := func(what func()) {
 		x.reply = func(any, *rpcError) {}
+		s.process.leave(x)
 		what()
 	}
 	kill := func() { f.killed = true; s.hangUp() }
@@ -55,9 +56,9 @@ func (f *faults) meet(s *Server, x *call, run func()) {
 	case Stall:
 		return
 	case KillAfter:
-		x.reply = func(any, *rpcError) { kill() }
+		x.reply = func(any, *rpcError) { end(kill) }
 	case RestartAfter:
-		x.reply = func(any, *rpcError) { s.restart() }
+		x.reply = func(any, *rpcError) { end(s.restart) }
 	case Late:
 		x.reply = func(result any, err *rpcError) {
 			f.held = append(f.held, func() { reply(result, err) })

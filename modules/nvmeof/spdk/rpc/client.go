@@ -59,11 +59,10 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 func (c *Client) call(ctx context.Context, method string, params, result any) (*call, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline(method))
 	defer cancel()
-	conn, err := c.connected(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method, err)
+	x, err := c.send(ctx, method, params)
+	if errors.Is(err, errNotSent) {
+		x, err = c.send(ctx, method, params)
 	}
-	x, err := conn.send(ctx, method, params)
 	if err != nil {
 		return x, fmt.Errorf("%s: %w", method, err)
 	}
@@ -82,6 +81,14 @@ func (c *Client) call(ctx context.Context, method string, params, result any) (*
 		return x, fmt.Errorf("%s: result is not what was expected: %w", method, err)
 	}
 	return x, nil
+}
+
+func (c *Client) send(ctx context.Context, method string, params any) (*call, error) {
+	conn, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.send(ctx, method, params)
 }
 
 // connected returns the connection, and makes it if there is none.

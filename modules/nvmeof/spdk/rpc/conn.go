@@ -76,13 +76,20 @@ func (c *conn) send(ctx context.Context, method string, params any) (*call, erro
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = c.net.SetWriteDeadline(deadline) // without one, the write fails or ends
 	}
-	if _, err := c.net.Write(line); err != nil {
-		// A part of it may be on its way: nothing else can be sent.
-		c.end(err)
-		return x, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	n, err := c.net.Write(line)
+	if err == nil {
+		return x, nil
 	}
-	return x, nil
+	// A part of it may be on its way: nothing else can be sent.
+	c.end(err)
+	if n == 0 {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return x, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
+
+// errNotSent: SPDK had closed the connection, and nobody knew it yet.
+var errNotSent = fmt.Errorf("%w: request was not sent", nvmeof.ErrTargetUnavailable)
 
 // read takes answers until the connection ends.
 func (c *conn) read() {
