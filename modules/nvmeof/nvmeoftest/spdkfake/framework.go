@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -61,7 +62,7 @@ func getReactors(x *call) {
 	for i, name := range []string{"app_thread", "nvmf_tgt_poll_group_000"} {
 		threads = append(threads, map[string]any{"name": name, "id": i + 1, "cpumask": "1", "elapsed": 1})
 	}
-	x.ok(map[string]any{"tick_rate": 2600000000, "pid": 6488, "reactors": []any{map[string]any{"lcore": 0, "numa_id": 0, "tid": 6488,
+	x.ok(map[string]any{"tick_rate": 2600000000, "pid": os.Getpid(), "reactors": []any{map[string]any{"lcore": 0, "numa_id": 0, "tid": 6488,
 		"busy": 1, "idle": 1, "in_interrupt": false, "irq": 0, "sys": 1, "usr": 1, "lw_threads": threads}}})
 }
 
