@@ -59,10 +59,7 @@ func (s *session) there(e effect) bool {
 
 // failed says what went wrong in the terms that callers branch on.
 func (s *session) failed(e effect, err error) error {
-	switch {
-	case errors.Is(err, rpc.ErrNoMethod):
-		err = fmt.Errorf("%w: %w", nvmeof.ErrUnsupported, err)
-	case e.drains && errors.Is(err, rpc.ErrNoAnswer) && (errors.Is(err, context.DeadlineExceeded) || s.ctx.Err() != nil):
+	if e.drains && errors.Is(err, rpc.ErrNoAnswer) && (errors.Is(err, context.DeadlineExceeded) || s.ctx.Err() != nil) {
 		err = fmt.Errorf("%w: %w", nvmeof.ErrDrainTimeout, err)
 	}
 	return fmt.Errorf("%s: %w", e.change, err)

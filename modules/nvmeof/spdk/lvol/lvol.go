@@ -140,8 +140,6 @@ func meaning(err error) error {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case errors.Is(err, syscall.EBUSY):
 		return fmt.Errorf("%w: %w", ErrInUse, err)
-	case errors.Is(err, rpc.ErrNoMethod):
-		return fmt.Errorf("%w: %w", nvmeof.ErrUnsupported, err)
 	}
 	return err
 }

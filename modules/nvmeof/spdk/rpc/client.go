@@ -30,9 +30,6 @@ type Client struct {
 // first call.
 func New(socket string) *Client { return &Client{socket: socket} }
 
-// Socket returns the path that New was given.
-func (c *Client) Socket() string { return c.socket }
-
 // Close ends the connection; calls in flight answer ErrNoAnswer, later ones
 // nvmeof.ErrTargetUnavailable.
 func (c *Client) Close() error {

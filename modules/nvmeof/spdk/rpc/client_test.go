@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,6 +44,20 @@ func start(t *testing.T, opts ...spdkfake.Option) (*spdkfake.Server, *rpc.Client
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	t.Cleanup(cancel)
+	return ctx
+}
+
+// untilMet ends when the next call has met the fault.
+func untilMet(t *testing.T, fake *spdkfake.Server, f spdkfake.Fault) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	fake.At(1, f)
+	go func() {
+		for !fake.Faultless() {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
 	return ctx
 }
 
@@ -137,9 +152,9 @@ func TestNobodyThere(t *testing.T) {
 
 func TestCallThatIsNotAnsweredEndsWithItsContext(t *testing.T) {
 	fake, c := start(t)
-	fake.At(1, spdkfake.Stall)
-	err := c.Call(soon(t), "bdev_get_bdevs", nil, nil)
-	if !errors.Is(err, rpc.ErrNoAnswer) || !errors.Is(err, context.DeadlineExceeded) {
+	ctx := untilMet(t, fake, spdkfake.Stall)
+	err := c.Call(ctx, "bdev_get_bdevs", nil, nil)
+	if !errors.Is(err, rpc.ErrNoAnswer) || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if err := c.Call(t.Context(), "bdev_get_bdevs", nil, nil); err != nil {
@@ -236,8 +251,7 @@ func TestAChangeKeepsItsObjectUntilSPDKHasAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake.At(1, spdkfake.Late)
-	if err := first.Call(soon(t), "bdev_malloc_create", malloc{"M", 2048, 4096}, nil); !errors.Is(err, rpc.ErrNoAnswer) {
+	if err := first.Call(untilMet(t, fake, spdkfake.Late), "bdev_malloc_create", malloc{"M", 2048, 4096}, nil); !errors.Is(err, rpc.ErrNoAnswer) {
 		t.Fatalf("error %v", err)
 	}
 	if err := first.Call(soon(t), "bdev_malloc_delete", named{"M"}, nil); !errors.Is(err, nvmeof.ErrBusy) {
@@ -276,8 +290,7 @@ func TestAChangeEndsWithTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake.At(1, spdkfake.Stall)
-	if err := first.Call(soon(t), "bdev_malloc_create", malloc{"M", 2048, 4096}, nil); !errors.Is(err, rpc.ErrNoAnswer) {
+	if err := first.Call(untilMet(t, fake, spdkfake.Stall), "bdev_malloc_create", malloc{"M", 2048, 4096}, nil); !errors.Is(err, rpc.ErrNoAnswer) {
 		t.Fatalf("error %v", err)
 	}
 	giveBack() // not before SPDK has answered

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/distort-io/distort/modules/nvmeof"
 )
 
 var (
@@ -12,7 +14,8 @@ var (
 	// connection was lost. What it asked for may have been done, may still be going
 	// on, or was never begun.
 	ErrNoAnswer = errors.New("no answer from SPDK")
-	// ErrNoMethod: this SPDK does not know the method.
+	// ErrNoMethod: this SPDK does not know the method. It is also
+	// nvmeof.ErrUnsupported.
 	ErrNoMethod = errors.New("method not known to this SPDK")
 )
 
@@ -32,7 +35,7 @@ func (e *Error) Error() string {
 
 // Is makes an Error the syscall.Errno that it names, and ErrNoMethod.
 func (e *Error) Is(target error) bool {
-	if target == ErrNoMethod {
+	if target == ErrNoMethod || target == nvmeof.ErrUnsupported {
 		return e.Code == codeNoMethod
 	}
 	errno, ok := target.(syscall.Errno)

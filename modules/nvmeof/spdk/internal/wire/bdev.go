@@ -38,13 +38,10 @@ type Limits struct {
 
 // Lvol is what a bdev says of itself if it is a logical volume.
 type Lvol struct {
-	StoreUUID    string   `json:"lvol_store_uuid"`
-	Thin         bool     `json:"thin_provision"`
-	Allocated    uint64   `json:"num_allocated_clusters"`
-	Snapshot     bool     `json:"snapshot"`
-	Clone        bool     `json:"clone"`
-	BaseSnapshot string   `json:"base_snapshot"`
-	Clones       []string `json:"clones"`
+	StoreUUID    string `json:"lvol_store_uuid"`
+	Thin         bool   `json:"thin_provision"`
+	Snapshot     bool   `json:"snapshot"`
+	BaseSnapshot string `json:"base_snapshot"`
 }
 
 // Size returns the size in bytes.

@@ -45,15 +45,13 @@ type Address struct {
 
 // Controller is a host's association with a subsystem.
 type Controller struct {
-	ID   uint16 `json:"cntlid"`
 	Host string `json:"hostnqn"`
 }
 
 // QueuePair is one connection of a controller.
 type QueuePair struct {
-	Controller uint16 `json:"cntlid"`
-	State      string `json:"state"`
-	Host       string `json:"hostnqn"`
+	State string `json:"state"`
+	Host  string `json:"hostnqn"`
 }
 
 // QueueEnabled is the state of a queue pair whose host can send commands.
