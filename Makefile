@@ -73,7 +73,7 @@ tidy: ## Tidy every go.mod
 ##@ Checks
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules verify-mains ## Fail on stale generated files, untidy modules and crossed boundaries
+verify: verify-generated verify-format verify-modules verify-mains ## Fail on stale generated files, untidy modules, crossed boundaries and versions that disagree
 
 .PHONY: verify-generated
 verify-generated: $(BIN)/controller-gen
@@ -149,6 +149,14 @@ standalone-test: ## As standalone, and run the tests too
 chart-test: $(BIN)/helm ## Lint, render, install, upgrade and uninstall the chart on a real API server
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets DISTORT_HELM=$(BIN)/helm go test $(GO_TEST_FLAGS) -count=1 ./e2e/chart
+
+##@ Release
+
+.PHONY: release-snapshot
+release-snapshot: $(BIN)/helm ## Build programs, images and chart as a release would into dist/, without registry, Docker or goreleaser
+	go run ./hack/tools/cmd/modules snapshot --dir dist/programs
+	go run ./e2e/cmd/lab images --programs dist/programs --out dist/images
+	$(BIN)/helm package $(CHART) --destination dist
 
 ##@ Tools
 

@@ -45,6 +45,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPrepare(), newUp(), newDown(), newStatus(), newExplain(), newShell(), newLogs(), newKubeconfig(), newRelay(), newInstall(), newDemo(), newE2E())
+	root.AddCommand(newPrepare(), newUp(), newDown(), newStatus(), newExplain(), newShell(), newLogs(), newKubeconfig(), newRelay(), newInstall(), newImages(), newDemo(), newE2E())
 	return root
 }

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"archive/tar"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,8 +26,10 @@ const (
 	annotationTag  = "org.opencontainers.image.ref.name"
 )
 
-// Image is an image for linux/amd64.
+// Image is an image for Linux.
 type Image struct {
+	// Architecture is that of its programs, as Go calls it; empty means amd64.
+	Architecture string
 	// Reference is its full name, registry and tag included.
 	Reference string
 	// Layers are stacked, the first at the bottom.
@@ -89,7 +92,7 @@ func Write(file string, image Image) (string, error) {
 
 func write(file string, image Image) (string, error) {
 	config := imageConfig{
-		platform: platform{Architecture: "amd64", OS: "linux"},
+		platform: platform{Architecture: cmp.Or(image.Architecture, "amd64"), OS: "linux"},
 		Config:   runConfig{Entrypoint: image.Entrypoint, Env: image.Env, User: image.User},
 		RootFS:   rootFS{Type: "layers", DiffIDs: []string{}},
 	}

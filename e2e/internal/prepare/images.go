@@ -47,13 +47,16 @@ var toolLinks = map[string]string{
 	"/bin": "usr/bin", "/sbin": "usr/sbin", "/lib": "usr/lib", "/lib64": "usr/lib64",
 }
 
-// productImages are the programs of DISTORT; those with tools get the layer
-// of imageTools beneath.
-var productImages = []struct {
+// productImage is the image of the program of a module; one with tools gets the
+// layer of imageTools beneath.
+type productImage struct {
 	module string
 	tools  bool
 	user   string
-}{
+}
+
+// productImages are the programs of DISTORT.
+var productImages = []productImage{
 	{module: "manager", user: "65532:65532"},
 	{module: "agent", tools: true},
 	{module: "csi", tools: true},

@@ -2,6 +2,7 @@ package prepare
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -49,25 +50,29 @@ func buildProduct(ctx context.Context, w *Workshop, dir string) error {
 		if err := w.buildProgram(ctx, program, image.module); err != nil {
 			return err
 		}
-		layer, err := oci.BuildLayer(program+".layer", []oci.Entry{{Path: "/" + name, Source: program}})
-		if err != nil {
-			return err
-		}
-		layers := []oci.Layer{layer}
-		if image.tools {
-			layers = []oci.Layer{tools, layer}
-		}
 		reference := imagePrefix + name + productTag
-		if _, err := oci.Write(filepath.Join(dir, imageFile(reference)), oci.Image{
-			Reference: reference, Layers: layers, Entrypoint: []string{"/" + name}, User: image.user, Env: []string{productPath},
-		}); err != nil {
-			return err
-		}
-		if err := os.Remove(layer.Path); err != nil {
+		if err := image.write(filepath.Join(dir, imageFile(reference)), reference, program, "", tools); err != nil {
 			return err
 		}
 	}
 	return w.buildProgram(ctx, filepath.Join(dir, Explainer), "manager")
+}
+
+// write writes the image with a program of that architecture.
+func (i productImage) write(file, reference, program, architecture string, tools oci.Layer) error {
+	inside := "/distort-" + i.module
+	layer, err := oci.BuildLayer(file+".layer", []oci.Entry{{Path: inside, Source: program}})
+	if err != nil {
+		return err
+	}
+	layers := []oci.Layer{layer}
+	if i.tools {
+		layers = []oci.Layer{tools, layer}
+	}
+	_, err = oci.Write(file, oci.Image{
+		Architecture: architecture, Reference: reference, Layers: layers, Entrypoint: []string{inside}, User: i.user, Env: []string{productPath},
+	})
+	return errors.Join(err, os.Remove(layer.Path))
 }
 
 // buildProgram builds the program of that name of a module of this checkout.

@@ -2,11 +2,13 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/distort-io/distort/hack/tools/internal/boundaries"
+	"github.com/distort-io/distort/hack/tools/internal/release"
 	"github.com/distort-io/distort/hack/tools/internal/repo"
 	"github.com/distort-io/distort/hack/tools/internal/standalone"
 )
@@ -19,7 +21,7 @@ func New() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(list(), tidy(), check(), standaloneCommand())
+	root.AddCommand(list(), tidy(), check(), standaloneCommand(), snapshot())
 	return root
 }
 
@@ -69,14 +71,14 @@ func tidy() *cobra.Command {
 func check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check module boundaries, versions and the rules for go.mod files",
+		Short: "Check module boundaries, the rules for go.mod files, and that all places that speak of releases agree",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			tree, err := repo.Open(".")
 			if err != nil {
 				return err
 			}
-			return boundaries.Check(tree)
+			return errors.Join(boundaries.Check(tree), release.Check(tree))
 		},
 	}
 }
@@ -97,5 +99,24 @@ func standaloneCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&short, "build-only", false, "build and vet, tests included, without running them")
+	return cmd
+}
+
+func snapshot() *cobra.Command {
+	var o release.SnapshotOptions
+	cmd := &cobra.Command{
+		Use:   "snapshot [module...]",
+		Short: "Build the programs of .goreleaser.yaml as a release would, without publishing anything",
+		RunE: func(cmd *cobra.Command, modules []string) error {
+			tree, err := repo.Open(".")
+			if err != nil {
+				return err
+			}
+			o.Modules, o.Out = modules, cmd.OutOrStdout()
+			return release.Snapshot(cmd.Context(), tree, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.Dir, "dir", "dist/programs", "folder for the programs, made anew")
+	cmd.Flags().StringSliceVar(&o.Architectures, "arch", nil, "only these architectures")
 	return cmd
 }

@@ -32,10 +32,8 @@ func Run(ctx context.Context, tree *repo.Tree, opts Options) error {
 		return err
 	}
 	defer os.RemoveAll(proxy)
-	if err := publish(tree, proxy); err != nil {
-		return err
-	}
-	if err := forget(ctx, tree); err != nil {
+	env, err := Proxy(ctx, tree, proxy)
+	if err != nil {
 		return err
 	}
 	dirs := opts.Dirs
@@ -45,14 +43,14 @@ func Run(ctx context.Context, tree *repo.Tree, opts Options) error {
 		}
 	}
 	for _, dir := range dirs {
-		if err := runModule(ctx, tree, dir, proxy, opts); err != nil {
+		if err := runModule(ctx, tree, dir, env, opts); err != nil {
 			return fmt.Errorf("%s outside the workspace: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-func runModule(ctx context.Context, tree *repo.Tree, dir, proxy string, opts Options) error {
+func runModule(ctx context.Context, tree *repo.Tree, dir string, env []string, opts Options) error {
 	scratch, err := os.MkdirTemp("", "distort-module-")
 	if err != nil {
 		return err
@@ -62,17 +60,7 @@ func runModule(ctx context.Context, tree *repo.Tree, dir, proxy string, opts Opt
 	if err != nil {
 		return err
 	}
-	upstream, err := goEnv(ctx, "GOPROXY")
-	if err != nil {
-		return err
-	}
-	g := goCommand{dir: filepath.Join(tree.Root, dir), out: opts.Out, env: []string{
-		"GOWORK=off",
-		"GOFLAGS=-mod=mod -modfile=" + modFile,
-		"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + upstream,
-		"GONOSUMDB=" + repo.ModulePrefix + "*",
-		noModuleIndex(),
-	}}
+	g := goCommand{dir: filepath.Join(tree.Root, dir), out: opts.Out, env: append([]string{"GOFLAGS=-mod=mod -modfile=" + modFile}, env...)}
 	fmt.Fprintf(opts.Out, "== %s with GOWORK=off\n", dir)
 	if err := g.run(ctx, "build", "./..."); err != nil {
 		return err
@@ -81,6 +69,27 @@ func runModule(ctx context.Context, tree *repo.Tree, dir, proxy string, opts Opt
 		return g.run(ctx, "vet", "./...")
 	}
 	return g.run(ctx, "test", "./...")
+}
+
+// Proxy publishes the tree in a proxy of its own, in dir, and returns the
+// environment with which the go command takes the siblings from there.
+func Proxy(ctx context.Context, tree *repo.Tree, dir string) ([]string, error) {
+	if err := publish(tree, dir); err != nil {
+		return nil, err
+	}
+	if err := forget(ctx, tree); err != nil {
+		return nil, err
+	}
+	upstream, err := goEnv(ctx, "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"GOWORK=off",
+		"GOPROXY=file://" + filepath.ToSlash(dir) + "," + upstream,
+		"GONOSUMDB=" + repo.ModulePrefix + "*",
+		noModuleIndex(),
+	}, nil
 }
 
 // noModuleIndex keeps the go command from its index of the files of a module in
