@@ -148,7 +148,7 @@ standalone-test: ## As standalone, and run the tests too
 .PHONY: chart-test
 chart-test: $(BIN)/helm ## Lint, render, install, upgrade and uninstall the chart on a real API server
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
-	KUBEBUILDER_ASSETS=$$assets DISTORT_HELM=$(BIN)/helm go test $(GO_TEST_FLAGS) -count=1 ./e2e/chart
+	KUBEBUILDER_ASSETS=$$assets DISTORT_HELM=$(BIN)/helm go test $(GO_TEST_FLAGS) -count=1 -timeout 20m ./e2e/chart
 
 ##@ Release
 

@@ -221,12 +221,12 @@ func loosen(t *testing.T, name string) {
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	spec.XValidations = nil
 	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
-	if err := here.admin.Update(t.Context(), crd); err != nil {
+	if err := here.admin.Patch(t.Context(), crd, client.MergeFrom(strict)); err != nil {
 		t.Fatal(err)
 	}
+	strict.ObjectMeta, strict.Status = crd.ObjectMeta, crd.Status
 	t.Cleanup(func() {
-		strict.ResourceVersion = crd.ResourceVersion
-		if err := here.admin.Update(context.WithoutCancel(t.Context()), strict); err != nil {
+		if err := here.admin.Patch(context.WithoutCancel(t.Context()), strict, client.MergeFrom(crd)); err != nil {
 			t.Error(err)
 		}
 	})

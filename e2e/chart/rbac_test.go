@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
@@ -60,6 +61,42 @@ func TestNoRuleIsWide(t *testing.T) {
 			changes := slices.Contains(rule.Verbs, "update") || slices.Contains(rule.Verbs, "patch") || slices.Contains(rule.Verbs, "delete")
 			if slices.Contains(rule.Resources, "leases") && changes && len(rule.ResourceNames) == 0 && component != "agent" {
 				t.Errorf("%s may change every Lease: %+v", component, rule)
+			}
+		}
+	}
+}
+
+// TestEveryWriteOfANodeHasAPolicy: a DaemonSet's account is given no right to write
+// that no policy holds to its own node.
+func TestEveryWriteOfANodeHasAPolicy(t *testing.T) {
+	policies := typed[admissionregistrationv1.ValidatingAdmissionPolicy](t, render(t), "ValidatingAdmissionPolicy")
+	bindings := typed[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, render(t), "ValidatingAdmissionPolicyBinding")
+	held := map[string]bool{}
+	for _, p := range policies {
+		bound := slices.ContainsFunc(bindings, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+			return b.Spec.PolicyName == p.Name && slices.Equal(b.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny})
+		})
+		if !bound || *p.Spec.FailurePolicy != admissionregistrationv1.Fail {
+			t.Errorf("policy %s denies nothing when it cannot be bound or evaluated", p.Name)
+		}
+		for _, m := range p.Spec.MatchConditions {
+			for _, r := range p.Spec.MatchConstraints.ResourceRules {
+				for _, resource := range r.Resources {
+					held[m.Expression+" "+r.APIGroups[0]+"/"+resource] = len(r.Operations) == 3
+				}
+			}
+		}
+	}
+	for _, component := range []string{"agent", "csi-node"} {
+		user := fmt.Sprintf("request.userInfo.username == 'system:serviceaccount:%s:distort-%s'", namespace, component)
+		for _, rule := range rules(t, component) {
+			if !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }) {
+				continue
+			}
+			for _, resource := range rule.Resources {
+				if !held[user+" "+rule.APIGroups[0]+"/"+resource] {
+					t.Errorf("%s may %v %s/%s on every node: no policy holds it to its own", component, rule.Verbs, rule.APIGroups[0], resource)
+				}
 			}
 		}
 	}
