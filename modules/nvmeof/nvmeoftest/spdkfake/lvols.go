@@ -59,7 +59,7 @@ func lvolCreate(x *call) {
 		Thin  bool
 		Clear string
 	}
-	ok := false
+	var ok bool
 	if x.server.atLeast(23, 5) {
 		var p struct {
 			UUID  *string `json:"uuid,omitempty"`

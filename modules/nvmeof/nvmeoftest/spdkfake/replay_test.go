@@ -128,8 +128,11 @@ func (r *replay) exchange(rec record) (differs error, isExchange bool) {
 		Raw       json.RawMessage   `json:"raw"`
 		Pipelined []json.RawMessage `json:"pipelined"`
 	}
-	if json.Unmarshal(rec.Request, &request) != nil {
+	if rec.Request[0] != '{' {
 		return nil, false
+	}
+	if err := json.Unmarshal(rec.Request, &request); err != nil {
+		return err, true
 	}
 	switch {
 	case request.Raw != nil:

@@ -22,7 +22,8 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	for pause := c.FirstPause; ctx.Err() == nil; {
+	stopped := func() bool { return ctx.Err() != nil }
+	for pause := c.FirstPause; !stopped(); {
 		if err := c.clear(); err != nil {
 			return err
 		}
@@ -30,7 +31,7 @@ func Run(ctx context.Context, c Config) error {
 			return err
 		}
 		up, err := c.once(ctx)
-		if ctx.Err() != nil {
+		if stopped() {
 			break
 		}
 		if up {

@@ -137,10 +137,9 @@ func Exporting(all []Subsystem, bdev string) (nqn string, nsid uint32) {
 	return "", 0
 }
 
-// ObjectBdev, ObjectSubsystem and ObjectStore are the names of objects that
-// writers begin with (rpc.Client.Begin); ObjectExports is that of the question
-// who exports what. A writer takes a store or a subsystem first, then bdevs in
-// the order of their names, then the exports.
+// ObjectBdev is the name of a bdev for its writers (rpc.Client.Begin). A writer takes
+// a store or a subsystem first, then bdevs in the order of their names, then
+// ObjectExports.
 func ObjectBdev(name string) string { return "bdev " + name }
 
 // ObjectSubsystem is the name of a subsystem for its writers.
