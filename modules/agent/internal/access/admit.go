@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,7 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -22,6 +26,7 @@ func (r *Reconciler) admit(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	began := time.Now()
 	f := r.grant(ctx, a, p)
 	if f != nil && errors.Is(f, errOutdated) {
 		return ctrl.Result{}, nil
@@ -34,6 +39,7 @@ func (r *Reconciler) admit(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment
 	if _, err := r.write(ctx, a, admission(a, p, f)); err != nil {
 		return ctrl.Result{}, err
 	}
+	r.trace(a, began, f)
 	r.tell(a, f)
 	return r.next(f)
 }
@@ -97,6 +103,20 @@ func refuse(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) *failur
 		return &failure{v1alpha1.ReasonVolumeNotExported, waitForEvent, fmt.Errorf("the volume is not exported: %s", c.Reason)}
 	}
 	return nil
+}
+
+// trace makes the span of a grant, and of one that the target refused, and counts
+// the former.
+func (r *Reconciler) trace(a *v1alpha1.NVMeVolumeAttachment, began time.Time, f *failure) {
+	w := telemetry.Work{Name: "grant", Object: a, Phase: tracing.Begin, Began: began, Place: r.NodeName}
+	switch before := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionAccessReady); {
+	case f == nil && (before == nil || before.Reason != v1alpha1.ReasonGranted):
+		metrics.Admitted(a.CreationTimestamp.Time)
+		r.Tracer.Did(w)
+	case f != nil && f.reason == v1alpha1.ReasonGrantFailed:
+		w.Err = f
+		r.Tracer.Did(w)
+	}
 }
 
 func (r *Reconciler) tell(a *v1alpha1.NVMeVolumeAttachment, f *failure) {

@@ -12,9 +12,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/written"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -24,7 +24,7 @@ import (
 const targetTimeout = 30 * time.Second
 
 // Reconciler reconciles the NVMeVolumeAttachments of one node. All fields but
-// Restored and Delay are required.
+// Restored, Delay and Tracer are required.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's objects only, with the index
 	// of volume.IndexAttachments.
@@ -39,6 +39,8 @@ type Reconciler struct {
 	// Delay is how long to wait for something outside Kubernetes; nil means 30 to 60
 	// seconds, at random.
 	Delay func() time.Duration
+	// Tracer makes spans of what was done; nil makes none.
+	Tracer *telemetry.Tracer
 
 	// written and volumes are our last writes, for as long as the cache has not seen
 	// them.
@@ -70,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	a = r.written.Latest(a)
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("volume", a.Spec.VolumeRef.Name, "host", a.Spec.NodeID, "attachmentID", a.Spec.AttachmentID))
+	ctx = telemetry.Log(ctx, a, "volume", a.Spec.VolumeRef.Name, "host", a.Spec.NodeID, "attachmentID", a.Spec.AttachmentID)
 	held := controllerutil.ContainsFinalizer(a, v1alpha1.AccessFinalizer)
 	switch {
 	case !a.DeletionTimestamp.IsZero() && !held:

@@ -13,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -60,10 +63,21 @@ func (r *Reconciler) fence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment
 	defer cancel()
 	started := time.Now()
 	evidence, err := r.Exporter.Revoke(ctx, a.Spec.VolumeRef.UID, backend, a.Spec.HostNQN)
+	metrics.Fenced(started, err)
+	r.Tracer.Did(telemetry.Work{Name: "revoke", Object: a, Phase: tracing.End, Began: started, Err: err, Place: r.NodeName, Changes: observations(evidence)})
 	if err == nil {
 		log.FromContext(ctx).V(1).Info("fence finished", "seconds", time.Since(started).Seconds())
 	}
 	return evidence, err
+}
+
+// observations are what was observed, a line each.
+func observations(evidence []export.Evidence) []string {
+	var observed []string
+	for _, e := range evidence {
+		observed = append(observed, e.Observed)
+	}
+	return observed
 }
 
 // release drops the finalizer from the object as it was when its format record

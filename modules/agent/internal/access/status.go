@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -70,16 +72,16 @@ func revocation(a *v1alpha1.NVMeVolumeAttachment, node string, evidence []export
 		setReady(a, &st, metav1.ConditionFalse, f.reason, f.Error())
 		return st
 	}
-	var observed, sources []string
+	var sources []string
 	var at metav1.Time
 	for _, e := range evidence {
-		observed, sources = append(observed, e.Observed), append(sources, e.Source)
+		sources = append(sources, e.Source)
 		if e.At.After(at.Time) {
 			at = metav1.NewTime(e.At)
 		}
 	}
 	st.Revocation = &v1alpha1.RevocationEvidence{
-		Observed: shorten(strings.Join(observed, "; "), maxObserved), Source: strings.Join(sources, ", "), ObservedAt: at, Agent: node,
+		Observed: shorten(strings.Join(observations(evidence), "; "), maxObserved), Source: strings.Join(sources, ", "), ObservedAt: at, Agent: node,
 	}
 	setReady(a, &st, metav1.ConditionFalse, v1alpha1.ReasonRevoked, "the host is fenced; the evidence is in status.revocation")
 	return st
@@ -96,8 +98,12 @@ func proven(a *v1alpha1.NVMeVolumeAttachment, node string) bool {
 }
 
 func setReady(a *v1alpha1.NVMeVolumeAttachment, st *v1alpha1.NVMeVolumeAttachmentStatus, status metav1.ConditionStatus, reason, message string) {
+	message = shorten(message, maxMessage)
+	if status == metav1.ConditionFalse && reason != v1alpha1.ReasonRevoked {
+		message = tracing.Note(a, telemetry.PhaseOf(a), message)
+	}
 	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionAccessReady, Status: status, Reason: reason,
-		Message: shorten(message, maxMessage), ObservedGeneration: a.Generation,
+		Message: message, ObservedGeneration: a.Generation,
 	})
 }

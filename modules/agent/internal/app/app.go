@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -30,8 +32,10 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/access"
 	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/jitter"
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
 	"github.com/distort-io/distort/modules/agent/internal/report"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -52,11 +56,29 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := New(ctx, cfg, o, host)
+	return Serve(ctx, cfg, o, host, logger)
+}
+
+// flushTimeout bounds the export of the last spans.
+const flushTimeout = 3 * time.Second
+
+// Serve runs distort-agent on a host until the context ends.
+func Serve(ctx context.Context, cfg *rest.Config, o Options, host Host, logger logr.Logger) error {
+	tracer, err := telemetry.FromEnv(ctx, os.Getenv, attribute.String("service.name", component), attribute.String("k8s.node.name", o.NodeName))
 	if err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil {
+	mgr, err := New(ctx, cfg, o, host, tracer)
+	if err != nil {
+		return err
+	}
+	err = mgr.Start(ctx)
+	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer done()
+	if lost := tracer.Shutdown(flush); lost != nil {
+		logger.Error(lost, "the last spans were not exported")
+	}
+	if err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
 	return nil
@@ -74,8 +96,8 @@ func restConfig(o Options) (*rest.Config, error) {
 }
 
 // New makes the manager with every controller and does not start it. Its cache
-// holds the objects of this node only.
-func New(ctx context.Context, cfg *rest.Config, o Options, host Host) (manager.Manager, error) {
+// holds the objects of this node only. A nil tracer makes no spans.
+func New(ctx context.Context, cfg *rest.Config, o Options, host Host, tracer *telemetry.Tracer) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1alpha1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme,
@@ -96,7 +118,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options, host Host) (manager.M
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
 	gate, uevents := partition.NewGate(), report.NewUevents()
-	check, err := addVolumes(ctx, mgr, o, host, gate, uevents.Poke)
+	check, err := addVolumes(ctx, mgr, o, host, tracer, gate, uevents.Poke)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +152,7 @@ func cacheOptions(o Options) cache.Options {
 
 // addVolumes adds what carves, exports and admits. audited is called when the
 // check of the exports found something else than before.
-func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, gate *partition.Gate, audited func()) (*partition.Check, error) {
+func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, tracer *telemetry.Tracer, gate *partition.Gate, audited func()) (*partition.Check, error) {
 	if err := volume.IndexAttachments(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("index attachments: %w", err)
 	}
@@ -145,19 +167,20 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 		return nil, fmt.Errorf("add to the manager: %w", err)
 	}
 	delay := jitter.HalfToFull(o.CheckInterval)
-	recorder := mgr.GetEventRecorder(component)
+	recorder := telemetry.Events(mgr.GetEventRecorder(component))
 
 	partitions := &partition.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,
-		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Restored: restore.Done(), Delay: delay,
+		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
 	check := partition.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, locator), delay, audited)
+	metrics.Node(metrics.Source{Cache: mgr.GetClient(), Strangers: check.Strangers})
 	if err := partitions.SetupWithManager(mgr, check); err != nil {
 		return nil, fmt.Errorf("set up the partition controller: %w", err)
 	}
 	attachments := &access.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: locator, Exporter: exporter,
-		Restored: restore.Done(), Delay: delay,
+		Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
 	if err := attachments.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the access controller: %w", err)

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/written"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -33,8 +35,8 @@ const (
 	carveTimeout = 2 * time.Hour
 )
 
-// Reconciler reconciles the NVMePartitions of one node. All fields but Restored
-// and Delay are required.
+// Reconciler reconciles the NVMePartitions of one node. All fields but Restored,
+// Delay and Tracer are required.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's objects only.
 	Client   client.Client
@@ -51,6 +53,8 @@ type Reconciler struct {
 	// Delay is how long to wait for something outside Kubernetes; nil means 30 to 60
 	// seconds, at random.
 	Delay func() time.Duration
+	// Tracer makes spans of what was done; nil makes none.
+	Tracer *telemetry.Tracer
 
 	// written and devices are our last writes, for as long as the cache has not
 	// seen them.
@@ -88,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if p.Spec.NodeName != r.NodeName {
 		return ctrl.Result{}, nil
 	}
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("uid", p.UID, "drive", p.Spec.ParentDeviceSerialNumber))
+	ctx = telemetry.Log(ctx, p, "uid", p.UID, "drive", p.Spec.ParentDeviceSerialNumber)
 	return r.reconcile(ctx, r.written.Latest(p))
 }
 
@@ -157,6 +161,12 @@ func (r *Reconciler) tell(ctx context.Context, s *scope) {
 	logger := log.FromContext(ctx)
 	if s.exported != nil && len(s.exported.Changes) > 0 {
 		logger.Info("export changed", "created", s.exported.Created, "changes", s.exported.Changes)
+	}
+	switch first := s.partition.Status.NQN == ""; {
+	case s.exported != nil && first:
+		metrics.Provisioned(s.partition.CreationTimestamp.Time)
+	case s.exported != nil && s.exported.Repaired():
+		metrics.Repaired()
 	}
 	r.tellGrowth(s)
 	before, after := s.partition.Status.State, stateOf(s)

@@ -4,36 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
 // grow makes the slice as large as the spec asks, and shows that to the hosts. It
 // never ends the pass: a volume that cannot grow is exported as it is.
 func (r *Reconciler) grow(ctx context.Context, s *scope) error {
-	p := s.partition
-	grown := false
-	if s.slice.SizeBytes < p.Spec.Size {
-		v, err := r.enlarge(ctx, s)
-		if err != nil {
-			s.growth = &growth{failure: growthFailure(err)}
-			return nil
-		}
-		s.slice, grown = &v, true
-	}
-	if !grown && !unserved(s) {
+	if s.slice.SizeBytes >= s.partition.Spec.Size && !unserved(s) {
 		return nil
 	}
+	began := time.Now()
+	err := r.enlargeAndServe(ctx, s)
+	r.Tracer.Did(telemetry.Work{
+		Name: "grow", Object: s.partition, Phase: tracing.Resize(s.partition.Spec.Size), Began: began, Err: err, Place: s.drive.Serial,
+	})
 	s.growth = &growth{}
-	if err := r.serve(ctx, s); err != nil {
+	if err != nil {
 		s.growth.failure = growthFailure(err)
 	}
 	return nil
+}
+
+func (r *Reconciler) enlargeAndServe(ctx context.Context, s *scope) error {
+	if s.slice.SizeBytes < s.partition.Spec.Size {
+		v, err := r.enlarge(ctx, s)
+		if err != nil {
+			return err
+		}
+		s.slice = &v
+	}
+	return r.serve(ctx, s)
 }
 
 // unserved tells whether the hosts may still see an older size: the slice is not

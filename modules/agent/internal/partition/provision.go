@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -92,7 +96,12 @@ func (r *Reconciler) carve(ctx context.Context, s *scope) error {
 	if s.recorded() {
 		v, err = r.Locator.Find(ctx, s.partition, s.drive)
 	} else {
+		began := time.Now()
 		v, err = r.Locator.Make(ctx, s.partition, s.drive)
+		metrics.Carved(began, err)
+		r.Tracer.Did(telemetry.Work{
+			Name: "carve", Object: s.partition, Phase: tracing.Begin, Began: began, Err: err, Place: s.drive.Serial,
+		})
 	}
 	if err != nil {
 		return carveFailure(err)
@@ -121,7 +130,13 @@ func carveFailure(err error) *failure {
 func (r *Reconciler) export(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
 	defer cancel()
+	began, before := time.Now(), s.partition.Status.NQN
 	outcome, err := r.Exporter.Ensure(ctx, s.partition, s.slice.DevicePath)
+	if err != nil && !errors.Is(err, volume.ErrGone) || len(outcome.Changes) > 0 {
+		r.Tracer.Did(telemetry.Work{
+			Name: "export", Object: s.partition, Phase: tracing.Begin, Late: before != "", Began: began, Err: err, Changes: outcome.Changes, Place: r.NodeName,
+		})
+	}
 	if err != nil {
 		return exportFailure(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -51,8 +52,16 @@ func stateOf(s *scope) v1alpha1.PartitionState {
 // vouched for.
 func conditions(s *scope, all *[]metav1.Condition) {
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		message = shorten(message)
+		if status == metav1.ConditionFalse {
+			phase := tracing.Begin
+			if kind == v1alpha1.ConditionResized {
+				phase = tracing.Resize(s.partition.Spec.Size)
+			}
+			message = tracing.Note(s.partition, phase, message)
+		}
 		meta.SetStatusCondition(all, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: shorten(message), ObservedGeneration: s.partition.Generation,
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.partition.Generation,
 		})
 	}
 	set(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced,
@@ -88,7 +97,7 @@ func waiting(p *v1alpha1.NVMePartition, message string) v1alpha1.NVMePartitionSt
 	st := *p.Status.DeepCopy()
 	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionExported, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting,
-		Message: shorten(message), ObservedGeneration: p.Generation,
+		Message: tracing.Note(p, tracing.End, shorten(message)), ObservedGeneration: p.Generation,
 	})
 	return st
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"k8s.io/client-go/rest"
@@ -15,11 +18,16 @@ import (
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/identity"
+	"github.com/distort-io/distort/modules/csi/internal/metrics"
 	"github.com/distort-io/distort/modules/csi/internal/redact"
 	"github.com/distort-io/distort/modules/csi/internal/registration"
 	"github.com/distort-io/distort/modules/csi/internal/request"
 	"github.com/distort-io/distort/modules/csi/internal/rpc"
+	"github.com/distort-io/distort/modules/csi/internal/telemetry"
 )
+
+// flushTimeout bounds the export of the last spans.
+const flushTimeout = 3 * time.Second
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, o Options, config *rest.Config, host Host, log logr.Logger) error {
@@ -33,11 +41,19 @@ func Run(ctx context.Context, o Options, config *rest.Config, host Host, log log
 	config.QPS = -1
 	config.UserAgent = "distort-csi/" + Version()
 
-	p := &parts{ready: &readiness{}, asked: ctx}
+	described := []attribute.KeyValue{attribute.String("service.name", "distort-csi-"+string(o.Mode)), attribute.String("service.version", Version())}
+	if o.Mode.node() {
+		described = append(described, attribute.String("k8s.node.name", o.NodeID))
+	}
+	tracer, err := telemetry.FromEnv(ctx, os.Getenv, described...)
+	if err != nil {
+		return err
+	}
+	p := &parts{ready: &readiness{}, asked: ctx, tracer: tracer}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.group, ctx = errgroup.WithContext(ctx)
-	err := p.assemble(ctx, o, config, host, log)
+	err = p.assemble(ctx, o, config, host, log)
 	if err == nil {
 		err = p.serve(ctx, o, log)
 	}
@@ -48,6 +64,11 @@ func Run(ctx context.Context, o Options, config *rest.Config, host Host, log log
 	if ended := p.group.Wait(); err == nil && !errors.Is(ended, context.Canceled) {
 		err = ended
 	}
+	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer done()
+	if lost := tracer.Shutdown(flush); lost != nil {
+		log.Error(lost, "the last spans were not exported")
+	}
 	return err
 }
 
@@ -57,6 +78,7 @@ type parts struct {
 	// asked ends when the program is asked to end.
 	asked      context.Context
 	ready      *readiness
+	tracer     *telemetry.Tracer
 	controller csi.ControllerServer
 	node       csi.NodeServer
 }
@@ -89,6 +111,10 @@ func (p *parts) serve(ctx context.Context, o Options, log logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("CSI socket: %w", err)
 	}
+	interceptors := []grpc.UnaryServerInterceptor{metrics.Calls()}
+	if p.tracer != nil {
+		interceptors = append(interceptors, rpc.Trace(p.tracer, p.origin))
+	}
 	p.group.Go(func() error {
 		return rpc.Serve(ctx, l, log.WithName("csi"), redactor, func(r grpc.ServiceRegistrar) {
 			csi.RegisterIdentityServer(r, identity.New(identity.Options{
@@ -100,7 +126,7 @@ func (p *parts) serve(ctx context.Context, o Options, log logr.Logger) error {
 			if p.node != nil {
 				csi.RegisterNodeServer(r, p.node)
 			}
-		})
+		}, interceptors...)
 	})
 	if o.Mode.node() && o.RegistrationDir != none {
 		if err := p.register(ctx, o, path, log.WithName("registration"), redactor); err != nil {
@@ -108,6 +134,20 @@ func (p *parts) serve(ctx context.Context, o Options, log logr.Logger) error {
 		}
 	}
 	return p.serveHTTP(ctx, o)
+}
+
+// origin asks the services to which trace a call belongs.
+func (p *parts) origin(ctx context.Context, call any) telemetry.Origin {
+	for _, service := range []any{p.controller, p.node} {
+		if s, ok := service.(interface {
+			Origin(context.Context, any) telemetry.Origin
+		}); ok {
+			if o := s.Origin(ctx, call); o != (telemetry.Origin{}) {
+				return o
+			}
+		}
+	}
+	return telemetry.Origin{}
 }
 
 // register comes after the CSI socket is open: kubelet calls it at once.

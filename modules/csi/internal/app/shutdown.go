@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/csi/internal/metrics"
 	"github.com/distort-io/distort/modules/csi/internal/nodeshutdown"
 )
 
@@ -29,6 +30,7 @@ func (p *parts) startNode(ctx context.Context, o Options, config *rest.Config, h
 		return err
 	}
 	p.node = s
+	metrics.Paths(s.PathStates)
 	p.group.Go(func() error {
 		s.Resume(ctx)
 		return nil

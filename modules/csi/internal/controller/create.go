@@ -14,6 +14,7 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/await"
 	"github.com/distort-io/distort/modules/csi/internal/request"
+	"github.com/distort-io/distort/modules/csi/internal/telemetry"
 )
 
 // CreateVolume makes the NVMePartition of the request's name, or finds the one
@@ -94,6 +95,7 @@ func (s *Server) intend(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 		if apierrors.IsNotFound(err) {
 			p.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Finalizers: []string{v1alpha1.SliceFinalizer}}
 			p.Spec = spec
+			telemetry.Mark(ctx, p)
 			if err = s.client.Create(ctx, p); apierrors.IsAlreadyExists(err) {
 				// The cache is behind, or another replica was faster.
 				p, cached = newPartition(), false

@@ -14,6 +14,7 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/await"
 	"github.com/distort-io/distort/modules/csi/internal/request"
+	"github.com/distort-io/distort/modules/csi/internal/telemetry"
 )
 
 // ControllerPublishVolume makes the attachment of a node and waits until the
@@ -98,6 +99,7 @@ func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 				return nil, err
 			}
 			a = s.newAttachmentFor(name, p, nodeID)
+			telemetry.Mark(ctx, a)
 			if err = s.client.Create(ctx, a); apierrors.IsAlreadyExists(err) {
 				a, cached = newAttachment(), false
 				if err = s.live.Get(ctx, key, a); apierrors.IsNotFound(err) {

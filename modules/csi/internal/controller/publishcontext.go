@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/filesystem"
 	"github.com/distort-io/distort/modules/csi/internal/formatonce"
@@ -27,6 +28,8 @@ func publishContext(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment)
 		FilesystemUUID: identity.FilesystemUUID(string(p.UID)),
 		Zeroed:         p.Status.Zeroed,
 		Recorded:       recorded(p.Status.Filesystem, a.Status.Filesystem),
+		Traceparent:    tracing.Traceparent(p),
+		AttachedAt:     a.CreationTimestamp.Time,
 	}
 	for _, portal := range p.Status.Portals {
 		address, err := netip.ParseAddr(portal.Address)

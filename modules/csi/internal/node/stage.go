@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -13,6 +14,7 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/filesystem"
 	"github.com/distort-io/distort/modules/csi/internal/formatonce"
 	"github.com/distort-io/distort/modules/csi/internal/initiator"
+	"github.com/distort-io/distort/modules/csi/internal/metrics"
 	"github.com/distort-io/distort/modules/csi/internal/staging"
 )
 
@@ -40,10 +42,14 @@ func (s *Server) stage(ctx context.Context, r stageRequest) error {
 	if err := s.checkContext(r.volume, r.use); err != nil {
 		return err
 	}
+	before, known, _ := s.records.Load(r.id) // recordStage says what is wrong with it
 	if err := s.recordStage(r); err != nil {
 		return err
 	}
 	err := s.bringUp(ctx, r)
+	if again := known && before.State == staging.Staged; err == nil && !again && !r.publish.AttachedAt.IsZero() {
+		metrics.Mounted(time.Since(r.publish.AttachedAt))
+	}
 	// What somebody else connected is his to disconnect.
 	if err != nil && final(code(err)) && !errors.Is(err, initiator.ErrForeign) {
 		s.undo(ctx, r)

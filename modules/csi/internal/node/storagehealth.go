@@ -6,7 +6,22 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/distort-io/distort/modules/csi/internal/metrics"
 )
+
+// PathStates counts this node's connections, of all volumes together.
+func (s *Server) PathStates() (map[metrics.Path]int, error) {
+	paths, err := s.initiator.Paths(s.hostNQN)
+	if err != nil {
+		return nil, err
+	}
+	count := map[metrics.Path]int{}
+	for _, p := range paths {
+		count[metrics.Path{Transport: string(p.Portal.Transport), State: p.State}]++
+	}
+	return count, nil
+}
 
 // NodeGetStorageHealth tells what is wrong with this node's connections to
 // storage, of all volumes together.

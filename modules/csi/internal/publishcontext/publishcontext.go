@@ -45,6 +45,7 @@ const (
 	keyRecordedUUID        = "recorded-filesystem-uuid"
 	keyRecordedAt          = "recorded-filesystem-formatted-at"
 	keyTraceparent         = "traceparent"
+	keyAttachedAt          = "attached-at"
 )
 
 // Context is a publish context.
@@ -70,6 +71,9 @@ type Context struct {
 	Recorded formatonce.Record
 	// Traceparent is the W3C trace context of the provisioning; may be empty.
 	Traceparent string
+	// AttachedAt is when the attachment was made, by the API server's clock; may
+	// be zero.
+	AttachedAt time.Time
 }
 
 var (
@@ -151,6 +155,9 @@ func (c Context) Encode() (map[string]string, error) {
 	if c.Traceparent != "" {
 		m[keyTraceparent] = c.Traceparent
 	}
+	if !c.AttachedAt.IsZero() {
+		m[keyAttachedAt] = c.AttachedAt.UTC().Format(time.RFC3339)
+	}
 	if c.Recorded.Finished() {
 		m[keyRecordedType] = string(c.Recorded.Type)
 		m[keyRecordedUUID] = c.Recorded.UUID
@@ -162,7 +169,7 @@ func (c Context) Encode() (map[string]string, error) {
 var required = []string{keyVersion, keyNQN, keyNSID, keyNamespaceUUID, keyPortals, keyHostNQN, keyAttachmentNamespace,
 	keyAttachmentName, keyAttachmentUID, keyAttachmentID, keyFilesystemUUID, keyZeroed}
 
-var optional = []string{keyNamespaceNGUID, keyTraceparent, keyRecordedType, keyRecordedUUID, keyRecordedAt}
+var optional = []string{keyNamespaceNGUID, keyTraceparent, keyAttachedAt, keyRecordedType, keyRecordedUUID, keyRecordedAt}
 
 // Decode reads what Encode writes, and nothing else.
 func Decode(m map[string]string) (Context, error) {
@@ -191,11 +198,19 @@ func Decode(m map[string]string) (Context, error) {
 	if c.Portals, err = initiator.ParsePortals(strings.Split(m[keyPortals], " ")); err != nil {
 		return Context{}, fmt.Errorf("%w: %s: %w", ErrMalformed, keyPortals, err)
 	}
+	if at := m[keyAttachedAt]; at != "" {
+		if c.AttachedAt, err = time.Parse(time.RFC3339, at); err != nil {
+			return Context{}, fmt.Errorf("%w: %s %q is not a time", ErrMalformed, keyAttachedAt, at)
+		}
+	}
 	if c.Recorded, err = decodeRecord(m); err != nil {
 		return Context{}, err
 	}
 	return c, c.Validate()
 }
+
+// Traceparent is the trace context in a map that nobody has checked yet.
+func Traceparent(m map[string]string) string { return m[keyTraceparent] }
 
 func checkShape(m map[string]string) error {
 	if v := m[keyVersion]; v != version {

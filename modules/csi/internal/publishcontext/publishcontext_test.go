@@ -31,6 +31,7 @@ func full() Context {
 		Zeroed:         true,
 		Recorded:       formatonce.Record{Type: filesystem.XFS, UUID: uuid, FormattedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		Traceparent:    "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
+		AttachedAt:     time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC),
 	}
 }
 
@@ -38,7 +39,7 @@ var equal = cmpopts.EquateComparable(netip.Addr{})
 
 func TestEncodeAndDecodeAreInverse(t *testing.T) {
 	least := full()
-	least.Namespace.NGUID, least.Zeroed, least.Recorded, least.Traceparent = "", false, formatonce.Record{}, ""
+	least.Namespace.NGUID, least.Zeroed, least.Recorded, least.Traceparent, least.AttachedAt = "", false, formatonce.Record{}, "", time.Time{}
 	for name, c := range map[string]Context{"everything": full(), "least": least} {
 		m, err := c.Encode()
 		if err != nil {
@@ -93,7 +94,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"attachment name is a path": func(m map[string]string) {
 			m["attachment-name"] = "../x"
 		},
-		"traceparent": func(m map[string]string) { m["traceparent"] = "x" },
+		"traceparent":     func(m map[string]string) { m["traceparent"] = "x" },
+		"time of nothing": func(m map[string]string) { m["attached-at"] = "yesterday" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := full().Encode()

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/distort-io/distort/modules/csi/internal/redact"
+	"github.com/distort-io/distort/modules/csi/internal/telemetry"
 )
 
 // defaultTimeout bounds calls whose caller sets no deadline.
@@ -34,6 +35,9 @@ func around(log logr.Logger, redactor *redact.Redactor) grpc.UnaryServerIntercep
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
 		method := path.Base(info.FullMethod)
 		log := log.WithValues("method", method, "requestID", newRequestID())
+		if id := telemetry.ID(ctx); id != "" {
+			log = log.WithValues("trace_id", id)
+		}
 		ctx = logr.NewContext(ctx, log)
 		if _, bounded := ctx.Deadline(); !bounded {
 			var cancel context.CancelFunc

@@ -17,13 +17,14 @@ import (
 const stopTimeout = 20 * time.Second
 
 // Serve answers calls on the listener until ctx ends, then lets running calls
-// finish for a bounded time and cancels the rest.
-func Serve(ctx context.Context, l net.Listener, log logr.Logger, redactor *redact.Redactor, register func(grpc.ServiceRegistrar)) error {
-	return serve(ctx, l, log, redactor, register, stopTimeout)
+// finish for a bounded time and cancels the rest. The interceptors go around
+// everything else, the first one outermost.
+func Serve(ctx context.Context, l net.Listener, log logr.Logger, redactor *redact.Redactor, register func(grpc.ServiceRegistrar), interceptors ...grpc.UnaryServerInterceptor) error {
+	return serve(ctx, l, log, redactor, register, stopTimeout, interceptors...)
 }
 
-func serve(ctx context.Context, l net.Listener, log logr.Logger, redactor *redact.Redactor, register func(grpc.ServiceRegistrar), patience time.Duration) error {
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(around(log, redactor)))
+func serve(ctx context.Context, l net.Listener, log logr.Logger, redactor *redact.Redactor, register func(grpc.ServiceRegistrar), patience time.Duration, interceptors ...grpc.UnaryServerInterceptor) error {
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(append(interceptors, around(log, redactor))...))
 	register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -30,12 +31,17 @@ import (
 	"github.com/distort-io/distort/modules/manager/internal/capacity"
 	"github.com/distort-io/distort/modules/manager/internal/claim"
 	"github.com/distort-io/distort/modules/manager/internal/heartbeat"
+	"github.com/distort-io/distort/modules/manager/internal/metrics"
 	"github.com/distort-io/distort/modules/manager/internal/nodehealth"
 	"github.com/distort-io/distort/modules/manager/internal/placement"
+	"github.com/distort-io/distort/modules/manager/internal/telemetry"
 )
 
 // leaderElectionID is the name of the Lease that the working replica holds.
 const leaderElectionID = "distort-manager"
+
+// flushTimeout bounds the export of the last spans.
+const flushTimeout = 3 * time.Second
 
 // Run runs distort-manager until the context ends.
 func Run(ctx context.Context, o Options) error {
@@ -46,11 +52,21 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := New(ctx, cfg, o, time.Now)
+	tracer, err := telemetry.FromEnv(ctx, os.Getenv, attribute.String("service.name", leaderElectionID))
 	if err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil {
+	mgr, err := New(ctx, cfg, o, time.Now, tracer)
+	if err != nil {
+		return err
+	}
+	err = mgr.Start(ctx)
+	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer done()
+	if lost := tracer.Shutdown(flush); lost != nil {
+		logger.Error(lost, "the last spans were not exported")
+	}
+	if err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
 	return nil
@@ -68,8 +84,8 @@ func restConfig(o Options) (*rest.Config, error) {
 }
 
 // New makes the manager with every controller and does not start it. The clock
-// is time.Now outside tests.
-func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Time) (manager.Manager, error) {
+// is time.Now outside tests. A nil tracer makes no spans.
+func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Time, tracer *telemetry.Tracer) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1alpha1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme,
@@ -101,7 +117,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o, clock); err != nil {
+	if err := addControllers(ctx, mgr, o, clock, tracer); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -113,9 +129,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Tim
 	return mgr, nil
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock func() time.Time) error {
+func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock func() time.Time, tracer *telemetry.Tracer) error {
 	heartbeats := heartbeat.NewTracker(clock)
-	recorder := mgr.GetEventRecorder(leaderElectionID)
+	recorder := telemetry.Events(mgr.GetEventRecorder(leaderElectionID))
 	ledger := placement.NewLedger(placement.LedgerOptions{
 		Clock: clock, Heartbeats: heartbeats, Live: mgr.GetAPIReader(),
 		DefaultDomain: v1alpha1.DomainName(o.DefaultNetworkDomain),
@@ -123,6 +139,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 	if err := ledger.Watch(ctx, mgr.GetCache()); err != nil {
 		return fmt.Errorf("watch the inventory: %w", err)
 	}
+	metrics.Inventory(mgr.GetClient())
 	for name, setup := range map[string]func() error{
 		"claim": func() error {
 			r := &claim.Reconciler{
@@ -132,7 +149,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 			return r.SetupWithManager(ctx, mgr)
 		},
 		"placement": func() error {
-			r := &placement.Reconciler{Client: mgr.GetClient(), Ledger: ledger, Recorder: recorder}
+			r := &placement.Reconciler{Client: mgr.GetClient(), Ledger: ledger, Recorder: recorder, Tracer: tracer}
 			return r.SetupWithManager(mgr)
 		},
 		"capacity": func() error {

@@ -118,7 +118,7 @@ func manageOver(t *testing.T, wire func(http.RoundTripper) http.RoundTripper, ch
 	config := rest.CopyConfig(server.config)
 	config.Wrap(wire)
 	ctx, cancel := context.WithCancel(context.Background())
-	mgr, err := app.New(ctx, config, options, time.Now)
+	mgr, err := app.New(ctx, config, options, time.Now, nil)
 	if err != nil {
 		cancel()
 		t.Fatal(err)

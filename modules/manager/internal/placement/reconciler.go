@@ -2,7 +2,9 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/lag"
+	"github.com/distort-io/distort/modules/manager/internal/metrics"
+	"github.com/distort-io/distort/modules/manager/internal/telemetry"
 	"github.com/distort-io/distort/modules/manager/internal/write"
 )
 
@@ -41,8 +46,12 @@ type Reconciler struct {
 	Ledger *Ledger
 	// Recorder of events.
 	Recorder events.EventRecorder
+	// Tracer makes spans of what was done; nil makes none.
+	Tracer *telemetry.Tracer
 
 	lag lag.Tracker
+	// began is when the partitions were decided for whose reservation is on the way.
+	began sync.Map
 }
 
 // workers is how many partitions are written at once. The decisions are made one
@@ -89,20 +98,28 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	p := &v1alpha1.NVMePartition{}
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
+		r.began.Delete(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	ctx = telemetry.Log(ctx, p)
 	switch {
-	case p.Spec.NodeName != "" || r.lag.Lags(p):
+	case p.Spec.NodeName != "":
+		r.began.Delete(request.NamespacedName)
+		return reconcile.Result{}, nil
+	case r.lag.Lags(p):
 		return reconcile.Result{}, nil
 	case p.DeletionTimestamp != nil:
 		return reconcile.Result{}, r.letGo(ctx, p)
 	}
+	began, _ := r.began.LoadOrStore(request.NamespacedName, time.Now())
 	attempt := r.Ledger.Place(p)
 	switch {
 	case attempt.Placement != nil:
-		return reconcile.Result{}, r.place(ctx, p, attempt.Placement)
+		r.began.Delete(request.NamespacedName)
+		return reconcile.Result{}, r.place(ctx, p, attempt.Placement, began.(time.Time))
 	case attempt.Refusal != "":
-		return reconcile.Result{}, r.refuse(ctx, p, attempt.Refusal)
+		r.began.Delete(request.NamespacedName)
+		return reconcile.Result{}, r.refuse(ctx, p, attempt.Refusal, began.(time.Time))
 	}
 	return reconcile.Result{}, nil
 }
@@ -122,22 +139,29 @@ func (r *Reconciler) letGo(ctx context.Context, p *v1alpha1.NVMePartition) error
 }
 
 // place writes a placement that is reserved: node, drive and claim in one patch.
-func (r *Reconciler) place(ctx context.Context, p *v1alpha1.NVMePartition, placement *Placement) error {
+func (r *Reconciler) place(ctx context.Context, p *v1alpha1.NVMePartition, placement *Placement, began time.Time) error {
 	base := p.DeepCopy()
+	work := telemetry.Work{Name: "place", Object: base, Phase: tracing.Begin, Began: began, Place: placement.Node + ", drive " + placement.Serial}
 	p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = placement.Node, placement.Serial
 	p.Spec.ClaimRef = placement.Claim.DeepCopy()
 	switch err := write.Patch(ctx, r.Client, p, base); {
 	case err == nil:
 		r.Ledger.Sent(p.UID, base.ResourceVersion)
 	case apierrors.IsInvalid(err):
+		work.Err = err
+		r.Tracer.Did(work)
 		return reconcile.TerminalError(fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err))
 	case write.IgnoreLost(err) == nil:
 		// Something else wrote the partition, or this placement landed before and
 		// its answer was lost. Either way the watch brings a later state.
 		return nil
 	default:
+		work.Err = err
+		r.Tracer.Did(work)
 		return fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err)
 	}
+	r.Tracer.Did(work)
+	metrics.Placed(began)
 	log.FromContext(ctx).Info("placed partition", "node", placement.Node, "device", placement.Device, "serial", placement.Serial)
 	if meta.IsStatusConditionFalse(base.Status.Conditions, v1alpha1.ConditionPlaced) {
 		r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonPlaced, "Place",
@@ -147,11 +171,11 @@ func (r *Reconciler) place(ctx context.Context, p *v1alpha1.NVMePartition, place
 }
 
 // refuse says why the partition is not placed, when that changed.
-func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why string) error {
+func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why string, began time.Time) error {
 	base := p.DeepCopy()
 	changed := meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionPlaced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoCandidate,
-		Message: why, ObservedGeneration: p.Generation,
+		Message: tracing.Note(p, tracing.Begin, why), ObservedGeneration: p.Generation,
 	})
 	if !changed {
 		return nil
@@ -163,6 +187,8 @@ func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why 
 		return fmt.Errorf("say why partition %s/%s is not placed: %w", p.Namespace, p.Name, err)
 	}
 	r.lag.Replaced(p, base.ResourceVersion)
+	metrics.Refused()
+	r.Tracer.Did(telemetry.Work{Name: "place", Object: p, Phase: tracing.Begin, Began: began, Err: errors.New(why)})
 	log.FromContext(ctx).Info("found no drive for partition", "reason", why)
 	r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoCandidate, "Place", "%s", why)
 	return nil
