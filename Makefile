@@ -116,17 +116,15 @@ unit: $(BIN)/gotestsum ## Run the tests of every module with the race detector
 fence-model: ## Check the attachment protocol exhaustively, deeper than make test does
 	FENCE_MODEL_DEEP=1 go test -count=1 -v -timeout 60m -run TestFenceModel ./modules/agent/internal/fencemodel
 
-<<<<<<< HEAD
 .PHONY: conformance
 conformance: ## Run the targets' conformance suite: kernel model, SPDK fake, and a real nvmf_tgt where there is one
 	go test $(GO_TEST_FLAGS) -count=1 -v -run 'Conforms|TestReal|TestFakeAnswers' \
 	  ./modules/nvmeof/kernel ./modules/nvmeof/spdk/... ./modules/nvmeof/nvmeoftest/spdkfake
-=======
+
 .PHONY: trace-test
 trace-test: ## Take a volume through its life with the real programs and check their spans (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v ./e2e/traces
->>>>>>> 09a6b7f (Take a volume through its life with the real programs and check their spans)
 
 .PHONY: csi-sanity
 csi-sanity: ## Run csi-sanity against distort-csi (part of make test)

@@ -97,6 +97,16 @@ updateStrategy:
   {{- end }}
 {{- end -}}
 
+{{/* OpenTelemetry's variables, as items of env. */}}
+{{- define "distort.otel" -}}
+{{- range $name, $value := .Values.otel }}
+{{- if not (hasPrefix "OTEL_" $name) }}
+{{- fail (printf "otel.%s: only OpenTelemetry's variables, which begin with OTEL_" $name) }}
+{{- end }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end -}}
+
 {{/* Security context of containers that need nothing of the host. */}}
 {{- define "distort.restricted" -}}
 allowPrivilegeEscalation: false
