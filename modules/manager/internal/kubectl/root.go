@@ -61,7 +61,7 @@ no answer from the API server.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	o.bind(root.PersistentFlags())
-	root.AddCommand(newExplain(o), newCapacity(o), newWhatIf(o), newBundle(o), newVersion())
+	root.AddCommand(newExplain(o), newTrace(o), newCapacity(o), newWhatIf(o), newBundle(o), newVersion())
 	return root
 }
 
