@@ -57,8 +57,9 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-// up makes the artifacts, boots from them, and installs the product.
-func up(ctx context.Context, out io.Writer, l *lab.Lab, bare bool) error {
+// up makes the artifacts, boots from them, and installs the product with these
+// values of the chart.
+func up(ctx context.Context, out io.Writer, l *lab.Lab, bare bool, set ...string) error {
 	steps := prepare.ClusterSteps(bare)
 	if !bare {
 		steps = append(steps, prepare.StepHelm)
@@ -70,7 +71,7 @@ func up(ctx context.Context, out io.Writer, l *lab.Lab, bare bool) error {
 	if err := l.Up(ctx, made); err != nil || bare {
 		return err
 	}
-	return installProduct(ctx, out, l, made)
+	return installProduct(ctx, out, l, made, set...)
 }
 
 // downAfterInterrupt stops the lab if the user has pressed Ctrl-C. After a

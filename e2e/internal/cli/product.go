@@ -70,7 +70,7 @@ func renew(ctx context.Context, out io.Writer, l *lab.Lab, made prepare.Artifact
 }
 
 // installProduct installs the chart; if that fails, it shows why.
-func installProduct(ctx context.Context, out io.Writer, l *lab.Lab, made prepare.Artifacts) error {
+func installProduct(ctx context.Context, out io.Writer, l *lab.Lab, made prepare.Artifacts, set ...string) error {
 	root, err := repo.Root()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func installProduct(ctx context.Context, out io.Writer, l *lab.Lab, made prepare
 	defer log.Close()
 	begin := time.Now()
 	fmt.Fprintf(out, "install       the chart\n")
-	chart := install.Chart{Helm: filepath.Join(made[prepare.StepHelm], "helm"), Repo: root, Kubeconfig: l.Kubeconfig(), Run: command.Runner{Log: log}}
+	chart := install.Chart{Helm: filepath.Join(made[prepare.StepHelm], "helm"), Repo: root, Kubeconfig: l.Kubeconfig(), Set: set, Run: command.Runner{Log: log}}
 	if err := chart.Install(ctx); err != nil {
 		diagnose(ctx, out, l)
 		return err
@@ -111,7 +111,7 @@ func newDemo() *cobra.Command {
 		Short: "From nothing to data on NVMe-oF and back to nothing; KEEP=1 keeps the lab",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withLab(cmd, func(ctx context.Context, l *lab.Lab) error { return showDemo(ctx, cmd.OutOrStdout(), l) })
+			return withLab(cmd, func(ctx context.Context, l *lab.Lab) error { return showDemo(ctx, cmd.OutOrStdout(), l) }, traced()...)
 		},
 	}
 }
@@ -133,8 +133,8 @@ func newE2E() *cobra.Command {
 }
 
 // withLab starts a lab, installs DISTORT, does something and stops the lab,
-// unless it shall be kept.
-func withLab(cmd *cobra.Command, do func(context.Context, *lab.Lab) error) error {
+// unless it shall be kept. set are values of the chart.
+func withLab(cmd *cobra.Command, do func(context.Context, *lab.Lab) error, set ...string) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	begin := time.Now()
 	l, release, err := reserveLab(out)
@@ -142,7 +142,7 @@ func withLab(cmd *cobra.Command, do func(context.Context, *lab.Lab) error) error
 		return err
 	}
 	defer release()
-	if err = up(ctx, out, l, false); err == nil {
+	if err = up(ctx, out, l, false, set...); err == nil {
 		err = do(ctx, l)
 	}
 	if _, notUp := l.State(); os.Getenv(envKeep) != "" && ctx.Err() == nil && notUp == nil {
@@ -167,14 +167,16 @@ func showDemo(ctx context.Context, out io.Writer, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	show := &demo.Demo{Flow: f, Image: prepare.WorkloadImage, Out: out, Drives: layout.Drives(), Nodes: layout.Consumers()}
-	if err := show.Run(ctx); err != nil {
-		if ctx.Err() == nil {
-			f.Diagnose(ctx, out)
-		}
+	spans, stop, err := receiveSpans(ctx, l)
+	if err != nil {
 		return err
 	}
-	return nil
+	show := &demo.Demo{Flow: f, Image: prepare.WorkloadImage, Out: out, Drives: layout.Drives(), Nodes: layout.Consumers()}
+	err = show.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		f.Diagnose(ctx, out)
+	}
+	return errors.Join(err, showTraces(ctx, out, l, spans), stop())
 }
 
 func printNext(out io.Writer, l *lab.Lab) {

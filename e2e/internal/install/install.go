@@ -31,15 +31,20 @@ type Chart struct {
 	Repo string
 	// Kubeconfig is an administrator's.
 	Kubeconfig string
+	// Set are values, as "path=text", beside those of e2e/values.yaml.
+	Set []string
 	// Run runs helm.
 	Run command.Runner
 }
 
 // Install installs or upgrades the release and waits until its pods are ready.
 func (c Chart) Install(ctx context.Context) error {
-	err := c.helm(ctx, "upgrade", "--install", Release, filepath.Join(c.Repo, "charts", "distort"), "--create-namespace",
-		"--values", filepath.Join(c.Repo, "e2e", "values.yaml"), "--wait", "--timeout", timeout)
-	if err != nil {
+	args := []string{"upgrade", "--install", Release, filepath.Join(c.Repo, "charts", "distort"), "--create-namespace",
+		"--values", filepath.Join(c.Repo, "e2e", "values.yaml"), "--wait", "--timeout", timeout}
+	for _, value := range c.Set {
+		args = append(args, "--set-string", value)
+	}
+	if err := c.helm(ctx, args...); err != nil {
 		return fmt.Errorf("install the chart: %w", err)
 	}
 	return nil

@@ -23,6 +23,9 @@ const (
 	APIPort = 6443
 	// RoCEPort is the UDP port of RoCEv2, to which all of an RDMA port's packets go.
 	RoCEPort = "4791"
+	// TracesPort and TracesPortGRPC take the product's spans over HTTP and gRPC.
+	TracesPort     = 4318
+	TracesPortGRPC = 4317
 )
 
 // Role is what a guest is for.
