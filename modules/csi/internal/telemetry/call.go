@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -30,14 +31,18 @@ type Origin struct {
 	Volume string
 }
 
-// Call runs a call in a span. The handler's context carries it.
+// Call runs a call in a span. The handler's context carries it. A call that this
+// process has seen fail for the same volume is a repeated one, also when no object
+// says so.
 func (t *Tracer) Call(ctx context.Context, info *grpc.UnaryServerInfo, o Origin, handle func(context.Context) (any, error)) (any, error) {
 	service, method, _ := strings.Cut(strings.TrimPrefix(info.FullMethod, "/"), "/")
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("rpc.system", "grpc"), attribute.String("rpc.service", service), attribute.String("rpc.method", method)),
 	}
+	call := method + " " + o.Volume
 	if o.Volume != "" {
+		o.Earlier = cmp.Or(o.Earlier, t.first(call))
 		options = append(options, trace.WithAttributes(attribute.String("distort.volume", o.Volume)))
 	}
 	for relation, traceparent := range map[string]string{"first attempt": o.Earlier, "cause": o.Cause} {
@@ -59,7 +64,17 @@ func (t *Tracer) Call(ctx context.Context, info *grpc.UnaryServerInfo, o Origin,
 	if err != nil {
 		span.SetStatus(codes.Error, status.Convert(err).Message())
 	}
+	if o.Volume != "" {
+		t.note(call, traceparent(ctx), err)
+	}
 	return response, err
+}
+
+// traceparent names the span of a call.
+func traceparent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier.Get("traceparent")
 }
 
 // ID is the trace of a call, as 32 hexadecimal digits; "" when it has no span.

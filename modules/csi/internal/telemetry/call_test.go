@@ -3,13 +3,16 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,9 +22,9 @@ import (
 )
 
 const (
-	traceID     = "0af7651916cd43dd8448eb211c80319c"
-	spanOfCall  = "b7ad6b7169203331"
-	traceparent = "00-" + traceID + "-" + spanOfCall + "-01"
+	traceID    = "0af7651916cd43dd8448eb211c80319c"
+	spanOfCall = "b7ad6b7169203331"
+	earlier    = "00-" + traceID + "-" + spanOfCall + "-01"
 )
 
 var create = &grpc.UnaryServerInfo{FullMethod: "/csi.v1.Controller/CreateVolume"}
@@ -69,10 +72,10 @@ func TestOriginsOfCalls(t *testing.T) {
 		links         []string
 	}{
 		"nothing is known":             {Origin{}, "", "", nil},
-		"a repeated call":              {Origin{Earlier: traceparent}, traceID, spanOfCall, []string{"first attempt"}},
-		"a later phase":                {Origin{TraceID: derived, Cause: traceparent}, tracing.ID(&metav1.ObjectMeta{UID: "uid-1", Annotations: map[string]string{tracing.TraceparentAnnotation: traceparent}}, tracing.End), "", []string{"cause"}},
-		"a call of a node":             {Origin{Cause: traceparent}, "", "", []string{"cause"}},
-		"a context that somebody made": {Origin{Earlier: "00-x", Cause: strings.ToUpper(traceparent)}, "", "", nil},
+		"a repeated call":              {Origin{Earlier: earlier}, traceID, spanOfCall, []string{"first attempt"}},
+		"a later phase":                {Origin{TraceID: derived, Cause: earlier}, tracing.ID(&metav1.ObjectMeta{UID: "uid-1", Annotations: map[string]string{tracing.TraceparentAnnotation: earlier}}, tracing.End), "", []string{"cause"}},
+		"a call of a node":             {Origin{Cause: earlier}, "", "", []string{"cause"}},
+		"a context that somebody made": {Origin{Earlier: "00-x", Cause: strings.ToUpper(earlier)}, "", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tracer, exporter := newTracer(t)
@@ -98,6 +101,40 @@ func TestOriginsOfCalls(t *testing.T) {
 				t.Errorf("status %+v", s.Status)
 			}
 		})
+	}
+}
+
+// TestARefusedVolumeIsAskedForAgain: the object of a refused request is gone, and
+// still the next call for it is a retry.
+func TestARefusedVolumeIsAskedForAgain(t *testing.T) {
+	tracer, exporter := newTracer(t)
+	full := status.Error(grpccodes.ResourceExhausted, "no room")
+	for i, err := range []error{full, full, nil, nil} {
+		volume := Origin{Volume: "pvc-1"}
+		if i == 3 {
+			volume.Volume = "pvc-2"
+		}
+		if _, got := tracer.Call(t.Context(), create, volume, func(context.Context) (any, error) { return nil, err }); !errors.Is(got, err) {
+			t.Fatal(got)
+		}
+	}
+	spans := exporter.GetSpans()
+	first := spans[0].SpanContext
+	for i, retry := range []bool{false, true, true, false} {
+		linked := len(spans[i].Links) == 1 && spans[i].Links[0].SpanContext.SpanID() == first.SpanID()
+		if joined := spans[i].SpanContext.TraceID() == first.TraceID(); i > 0 && joined != retry || linked != retry {
+			t.Errorf("call %d: in the first one's trace %t, linked %t; want %t", i, joined, linked, retry)
+		}
+	}
+	tracer.failed = map[string]attempt{"CreateVolume pvc-1": {traceparent(trace.ContextWithSpanContext(t.Context(), first)), time.Now().Add(-2 * maxRetrying)}}
+	if got := tracer.first("CreateVolume pvc-1"); got != "" {
+		t.Errorf("after %s a call still joins %s", 2*maxRetrying, got)
+	}
+	for i := range 2*maxAttempts + 1 {
+		tracer.note(fmt.Sprint(i), "", full)
+	}
+	if n := len(tracer.failed); n > maxAttempts {
+		t.Errorf("%d attempts are remembered", n)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
+	attempts
 }
 
 // FromEnv returns a Tracer that exports as OpenTelemetry's standard variables

@@ -48,8 +48,9 @@ func (t *Tracer) Did(w Work) {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{attribute.String("distort.link", relation)}}))
 		}
 	}
+	first, tooOld := t.first(w)
 	switch {
-	case w.Late:
+	case w.Late || tooOld:
 		link(own, "cause")
 	case w.Phase == tracing.Begin:
 		ctx = trace.ContextWithRemoteSpanContext(ctx, own)
@@ -57,7 +58,7 @@ func (t *Tracer) Did(w Work) {
 		ctx = context.WithValue(ctx, traceIDKey{}, trace.TraceID(tracing.Derive(w.Object.GetUID(), w.Phase)))
 		link(own, "cause")
 	}
-	link(t.first(w), "first attempt")
+	link(first, "first attempt")
 	_, span := t.tracer.Start(ctx, w.Name, options...)
 	if w.Place != "" {
 		span.SetAttributes(attribute.String("distort.place", w.Place))
@@ -72,39 +73,51 @@ func (t *Tracer) Did(w Work) {
 	t.note(w, span.SpanContext())
 }
 
-// maxAttempts bounds the memory for work that fails and is then given up. Losing
-// it costs a link.
-const maxAttempts = 4096
+const (
+	// maxAttempts bounds the memory for work that fails and is then given up. Losing
+	// it costs a link.
+	maxAttempts = 4096
+	// maxRetrying is how long after the first attempt work is still done in the trace
+	// of its phase, which would otherwise grow for ever.
+	maxRetrying = time.Hour
+)
 
 // attempts remembers the first attempt of work that has failed so far.
 type attempts struct {
 	mu     sync.Mutex
-	failed map[attempt]trace.SpanContext
+	failed map[work]attempt
 }
 
-type attempt struct {
+type work struct {
 	uid  types.UID
 	name string
 }
 
-func (a *attempts) first(w Work) trace.SpanContext {
+type attempt struct {
+	span trace.SpanContext
+	at   time.Time
+}
+
+// first is the first attempt, and tells whether it is too long ago.
+func (a *attempts) first(w Work) (span trace.SpanContext, tooOld bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.failed[attempt{w.Object.GetUID(), w.Name}]
+	known, tried := a.failed[work{w.Object.GetUID(), w.Name}]
+	return known.span, tried && time.Since(known.at) > maxRetrying
 }
 
 func (a *attempts) note(w Work, span trace.SpanContext) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := attempt{w.Object.GetUID(), w.Name}
+	key := work{w.Object.GetUID(), w.Name}
 	if w.Err == nil {
 		delete(a.failed, key)
 		return
 	}
 	if a.failed == nil || len(a.failed) >= maxAttempts {
-		a.failed = map[attempt]trace.SpanContext{}
+		a.failed = map[work]attempt{}
 	}
 	if _, tried := a.failed[key]; !tried {
-		a.failed[key] = span
+		a.failed[key] = attempt{span, time.Now()}
 	}
 }

@@ -107,6 +107,15 @@ func TestARetryLinksToTheFirstAttempt(t *testing.T) {
 			t.Errorf("attempt %d links to %v; want a link to the first: %t", i, linked, wantLink)
 		}
 	}
+	work.Err = refused
+	tracer.Did(work)
+	for key, a := range tracer.failed {
+		tracer.failed[key] = attempt{a.span, time.Now().Add(-2 * maxRetrying)}
+	}
+	tracer.Did(work)
+	if late := exporter.GetSpans()[6]; late.SpanContext.TraceID() == first.TraceID() || len(late.Links) != 2 {
+		t.Errorf("after %s a retry is still in the trace of the phase: %+v", 2*maxRetrying, late.SpanContext)
+	}
 	if spans[0].Status.Code != codes.Error || spans[0].Status.Description != refused.Error() {
 		t.Errorf("status %+v", spans[0].Status)
 	}
