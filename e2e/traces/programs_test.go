@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -195,6 +197,26 @@ func (s *system) free(program string) string {
 	s.metrics[program] = l.Addr().String()
 	must(s.t, l.Close())
 	return s.metrics[program]
+}
+
+// scrape reads a program's own metrics.
+func (s *system) scrape(program string) string {
+	s.t.Helper()
+	response, err := http.Get("http://" + s.metrics[program] + "/metrics")
+	must(s.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	must(s.t, err)
+	if response.StatusCode != http.StatusOK {
+		s.t.Errorf("metrics of %s: %s: %s", program, response.Status, body)
+	}
+	var own strings.Builder
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, "distort_") {
+			own.WriteString(line)
+		}
+	}
+	return own.String()
 }
 
 // run starts a program, which ends with the test.

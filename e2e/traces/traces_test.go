@@ -103,6 +103,23 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 			t.Errorf("%d traces, want one for each of the four phases", len(all))
 		}
 	})
+	t.Run("metrics have counted it", func(t *testing.T) {
+		for program, lines := range map[string][]string{
+			"manager": {`distort_manager_placements_total{result="placed"} 1`, `distort_manager_storage_node_ready{node="storage-1"} 1`, `distort_manager_drives{state="Claimed"} 1`},
+			"csi":     {`distort_csi_rpc_duration_seconds_count{code="OK",method="CreateVolume"} 1`, `distort_csi_rpc_duration_seconds_count{code="DeadlineExceeded",method="CreateVolume"} 1`},
+			"agent": {
+				"distort_agent_provision_duration_seconds_count 1", "distort_agent_admission_duration_seconds_count 1",
+				`distort_agent_fence_duration_seconds_count{result="proven"} 1`, `distort_agent_carve_duration_seconds_count{result="carved"} 1`,
+			},
+		} {
+			served := s.scrape(program)
+			for _, line := range lines {
+				if !strings.Contains(served, line+"\n") {
+					t.Errorf("%s does not serve %q:\n%s", program, line, served)
+				}
+			}
+		}
+	})
 	t.Run("log lines and events name the trace", func(t *testing.T) {
 		for program, text := range map[string]string{"manager": "placed partition", "csi": "CreateVolume", "agent": "export changed"} {
 			if !slices.ContainsFunc(strings.Split(s.logs[program].String(), "\n"), func(line string) bool {
