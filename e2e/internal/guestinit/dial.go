@@ -5,12 +5,17 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 )
 
 // dial joins standard input and output with a Unix socket, until the other side
-// has sent all it has.
+// has sent all it has. It goes to the socket's directory, since an address has room
+// for a path of 107 bytes only (unix(7)) and kubelet's are longer.
 func dial(path string) error {
-	conn, err := net.Dial("unix", path)
+	if err := os.Chdir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	conn, err := net.Dial("unix", filepath.Base(path))
 	if err != nil {
 		return err
 	}

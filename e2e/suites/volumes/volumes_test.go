@@ -76,9 +76,9 @@ func start(t *testing.T, f *flow.Flow, pod flow.Pod) {
 	suite.Must(t, err)
 }
 
-// Each host sees what the other wrote.
+// Each host sees what the other wrote. Neither has a cache of the device.
 func sharedDevice(t *testing.T, _ *lab.Lab, f *flow.Flow) {
-	const name, block = "shared", 512
+	const name, block = "shared", 4096
 	provision(t, f, map[string]string{"transport": "tcp", "allow-multi-writer": "true"},
 		flow.Claim{Name: name, Size: "64Mi", Block: true, AccessMode: corev1.ReadWriteMany})
 	pods := []string{"shared-1", "shared-2"}
@@ -87,13 +87,12 @@ func sharedDevice(t *testing.T, _ *lab.Lab, f *flow.Flow) {
 	}
 	for i, writer := range pods {
 		text := fmt.Sprintf("%-*s", block, "written by "+writer)
-		_, err := f.Exec(t.Context(), writer, "sh", "-c", fmt.Sprintf("printf %%s '%s' | dd of=%s bs=%d seek=%d conv=fsync,notrunc 2>&1", text, flow.DevicePath, block, i))
+		_, err := f.Exec(t.Context(), writer, "sh", "-c", fmt.Sprintf("printf %%s '%s' | dd of=%s bs=%d seek=%d iflag=fullblock oflag=direct conv=fsync,notrunc 2>&1", text, flow.DevicePath, block, i))
 		suite.Must(t, err)
 	}
 	for i, writer := range pods {
 		reader := pods[1-i]
-		suite.Must(t, f.DropCaches(t.Context(), layout.Consumers()[1-i]))
-		got, err := f.Exec(t.Context(), reader, "sh", "-c", fmt.Sprintf("dd if=%s bs=%d skip=%d count=1 2>/dev/null", flow.DevicePath, block, i))
+		got, err := f.Exec(t.Context(), reader, "sh", "-c", fmt.Sprintf("dd if=%s bs=%d skip=%d count=1 iflag=direct 2>/dev/null", flow.DevicePath, block, i))
 		suite.Must(t, err)
 		if want := "written by " + writer; strings.TrimSpace(got) != want {
 			t.Errorf("%s reads %q, want %q", reader, strings.TrimSpace(got), want)
@@ -130,13 +129,14 @@ func connectionParameters(t *testing.T, l *lab.Lab, f *flow.Flow) {
 // subsystem.
 func controllerOf(t *testing.T, host *guestexec.Client, nqn string) string {
 	t.Helper()
-	out, err := host.Output(t.Context(), "grep", "-lrx", "--include=subsysnqn", nqn, "/sys/class/nvme/")
+	const script = `for c in /sys/class/nvme/*; do [ "$(cat $c/subsysnqn)" = "$0" ] && echo $c; done; true`
+	out, err := host.Output(t.Context(), "sh", "-c", script, nqn)
 	suite.Must(t, err)
 	found := strings.Fields(out)
 	if len(found) != 1 {
 		t.Fatalf("controllers of %s are %v, want one", nqn, found)
 	}
-	return strings.TrimSuffix(found[0], "/subsysnqn")
+	return found[0]
 }
 
 // The driver has no memory but sysfs, its records and the mount table.
