@@ -74,6 +74,13 @@ tolerations:
 {{- end }}
 {{- end -}}
 
+{{/* OpenTelemetry's variables, as items of env. */}}
+{{- define "distort.otel" -}}
+{{- range $name, $value := .Values.otel }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end -}}
+
 {{/* Replicas of a Deployment go to different nodes where there are several. */}}
 {{- define "distort.spread" -}}
 topologySpreadConstraints:
@@ -95,16 +102,6 @@ updateStrategy:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- end }}
-{{- end -}}
-
-{{/* OpenTelemetry's variables, as items of env. */}}
-{{- define "distort.otel" -}}
-{{- range $name, $value := .Values.otel }}
-{{- if not (hasPrefix "OTEL_" $name) }}
-{{- fail (printf "otel.%s: only OpenTelemetry's variables, which begin with OTEL_" $name) }}
-{{- end }}
-- {name: {{ $name }}, value: {{ $value | quote }}}
-{{- end }}
 {{- end -}}
 
 {{/* Security context of containers that need nothing of the host. */}}
