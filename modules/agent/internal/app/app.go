@@ -35,7 +35,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
 	"github.com/distort-io/distort/modules/agent/internal/report"
-	"github.com/distort-io/distort/modules/api/telemetry"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/distort-io/distort/modules/api/telemetry"
 	"github.com/distort-io/distort/modules/api/tracing"
 )
 
@@ -47,17 +46,17 @@ func (t *Tracer) Call(ctx context.Context, info *grpc.UnaryServerInfo, o Origin,
 		options = append(options, trace.WithAttributes(attribute.String("distort.volume", o.Volume)))
 	}
 	for relation, traceparent := range map[string]string{"first attempt": o.Earlier, "cause": o.Cause} {
-		if span := telemetry.Remote(traceparent); span.IsValid() {
+		if span := remote(traceparent); span.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{attribute.String("distort.link", relation)}}))
 		}
 	}
-	switch earlier := telemetry.Remote(o.Earlier); {
+	switch earlier := remote(o.Earlier); {
 	case earlier.IsValid():
 		ctx = trace.ContextWithRemoteSpanContext(ctx, earlier)
 	case o.TraceID != [16]byte{}:
-		ctx = telemetry.WithTraceID(ctx, o.TraceID)
+		ctx = context.WithValue(ctx, traceIDKey{}, trace.TraceID(o.TraceID))
 	}
-	ctx, span := t.spans.Start(ctx, service+"/"+method, options...)
+	ctx, span := t.tracer.Start(ctx, service+"/"+method, options...)
 	defer span.End()
 	response, err := handle(ctx)
 	code := status.Code(err)

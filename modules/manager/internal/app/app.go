@@ -34,7 +34,7 @@ import (
 	"github.com/distort-io/distort/modules/manager/internal/metrics"
 	"github.com/distort-io/distort/modules/manager/internal/nodehealth"
 	"github.com/distort-io/distort/modules/manager/internal/placement"
-	"github.com/distort-io/distort/modules/api/telemetry"
+	"github.com/distort-io/distort/modules/manager/internal/telemetry"
 )
 
 // leaderElectionID is the name of the Lease that the working replica holds.

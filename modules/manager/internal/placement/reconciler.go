@@ -25,7 +25,7 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/lag"
 	"github.com/distort-io/distort/modules/manager/internal/metrics"
-	"github.com/distort-io/distort/modules/api/telemetry"
+	"github.com/distort-io/distort/modules/manager/internal/telemetry"
 	"github.com/distort-io/distort/modules/manager/internal/write"
 )
 

@@ -39,7 +39,7 @@ func (t *Tracer) Did(w Work) {
 	if t == nil {
 		return
 	}
-	ctx, own := context.Background(), Remote(tracing.Traceparent(w.Object))
+	ctx, own := context.Background(), remote(tracing.Traceparent(w.Object))
 	options := []trace.SpanStartOption{trace.WithTimestamp(w.Began), trace.WithAttributes(
 		attribute.String("distort.object", w.Object.GetName()), attribute.String("distort.uid", string(w.Object.GetUID())),
 	)}
@@ -55,7 +55,7 @@ func (t *Tracer) Did(w Work) {
 	case w.Phase == tracing.Begin:
 		ctx = trace.ContextWithRemoteSpanContext(ctx, own)
 	default:
-		ctx = WithTraceID(ctx, tracing.Derive(w.Object.GetUID(), w.Phase))
+		ctx = context.WithValue(ctx, traceIDKey{}, trace.TraceID(tracing.Derive(w.Object.GetUID(), w.Phase)))
 		link(own, "cause")
 	}
 	link(first, "first attempt")

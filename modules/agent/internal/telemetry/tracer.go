@@ -68,26 +68,16 @@ func (t *Tracer) Shutdown(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Remote is the span that a traceparent names; the zero SpanContext when it
+// remote is the span that a traceparent names; the zero SpanContext when it
 // names none.
-func Remote(traceparent string) trace.SpanContext {
+func remote(traceparent string) trace.SpanContext {
 	carrier := propagation.MapCarrier{"traceparent": traceparent}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
-}
-
-// Start begins a span; the returned context carries it.
-func (t *Tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	return t.tracer.Start(ctx, name, options...)
 }
 
 // traceIDKey is where a context holds the ID of the trace that a root span is to
 // begin.
 type traceIDKey struct{}
-
-// WithTraceID lets the next root span of ctx begin the trace with this ID.
-func WithTraceID(ctx context.Context, id [16]byte) context.Context {
-	return context.WithValue(ctx, traceIDKey{}, trace.TraceID(id))
-}
 
 // ids are random but for such a trace ID.
 type ids struct{}

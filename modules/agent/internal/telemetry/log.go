@@ -3,8 +3,8 @@ package telemetry
 import (
 	"context"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/api/tracing"
 )
@@ -15,5 +15,5 @@ func Log(ctx context.Context, o metav1.Object, values ...any) context.Context {
 	if id := tracing.ID(o, PhaseOf(o)); id != "" {
 		values = append(values, "trace_id", id)
 	}
-	return logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithValues(values...))
+	return log.IntoContext(ctx, log.FromContext(ctx).WithValues(values...))
 }

@@ -5,26 +5,22 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/distort-io/distort/modules/api/tracing"
 )
 
-// EventRecorder is that of k8s.io/client-go/tools/events.
-type EventRecorder interface {
-	Eventf(regarding, related runtime.Object, eventType, reason, action, format string, args ...any)
-}
-
 // Events returns a recorder whose events say in which trace of their object they
 // happened.
-func Events(to EventRecorder) EventRecorder { return recorder{to} }
+func Events(to events.EventRecorder) events.EventRecorder { return recorder{to} }
 
-type recorder struct{ to EventRecorder }
+type recorder struct{ to events.EventRecorder }
 
 // maxNote is how much of a note in bytes leaves room for the trace: the API takes
 // 1024.
 const maxNote = 960
 
-// Eventf implements EventRecorder.
+// Eventf implements events.EventRecorder.
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, format string, args ...any) {
 	note := fmt.Sprintf(format, args...)
 	if o, ok := regarding.(metav1.Object); ok {
