@@ -33,8 +33,8 @@ demo: ## A PVC becomes a mounted NVMe-oF volume in a lab of virtual machines (KE
 	go run ./e2e/cmd/lab demo
 
 .PHONY: e2e
-e2e: ## Run the lab's whole suite
-	go run ./e2e/cmd/lab e2e
+e2e: ## Run the lab's whole suite (SUITES=cluster,mainflow: some of it)
+	go run ./e2e/cmd/lab e2e $(if $(SUITES),--suites=$(SUITES))
 
 .PHONY: lab-up lab-down lab-status
 lab-up: ## Start the lab with DISTORT installed and leave it running

@@ -117,7 +117,8 @@ func newDemo() *cobra.Command {
 }
 
 func newE2E() *cobra.Command {
-	return &cobra.Command{
+	var names []string
+	cmd := &cobra.Command{
 		Use:   "e2e [-- go test flags]",
 		Short: "Run the suites in a lab of their own; KEEP=1 keeps it",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,10 +127,14 @@ func newE2E() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return suite.Run(ctx, root, l.Dir(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return suite.Run(ctx, suite.Options{
+					Repo: root, Lab: l.Dir(), Suites: names, Flags: args, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(),
+				})
 			})
 		},
 	}
+	cmd.Flags().StringSliceVar(&names, "suites", nil, "run these, in this order, instead of all")
+	return cmd
 }
 
 // withLab starts a lab, installs DISTORT, does something and stops the lab,

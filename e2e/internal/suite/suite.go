@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -19,21 +20,33 @@ const EnvLab = "DISTORT_E2E_LAB"
 // stopDelay is what an interrupted test run may take to end.
 const stopDelay = 10 * time.Second
 
-// Run runs the suites of a checkout against the lab in a directory. They share
-// its drives, so they run one after the other, and what a failed suite leaves
-// ends the run: the next would only trip over it. What it prints is go test's own.
-func Run(ctx context.Context, repo, lab string, flags []string, stdout, stderr io.Writer) error {
-	module := filepath.Join(repo, "e2e")
-	names, err := suites(module)
+// Options of Run.
+type Options struct {
+	// Repo is the checkout, Lab the directory of the running lab.
+	Repo, Lab string
+	// Suites are run in this order; all that there are when empty.
+	Suites []string
+	// Flags are further ones of go test.
+	Flags []string
+	// Out and Err receive what go test prints.
+	Out, Err io.Writer
+}
+
+// Run runs suites against a lab. They share its drives, so they run one after the
+// other, and what a failed suite leaves ends the run: the next would only trip
+// over it.
+func Run(ctx context.Context, o Options) error {
+	module := filepath.Join(o.Repo, "e2e")
+	names, err := choose(module, o.Suites)
 	if err != nil {
 		return err
 	}
 	for i, name := range names {
-		args := append([]string{"test", "-count=1", "-v", "-timeout=30m"}, flags...)
+		args := append([]string{"test", "-count=1", "-v", "-timeout=30m"}, o.Flags...)
 		cmd := exec.CommandContext(ctx, "go", append(args, "./"+suitesDir+"/"+name)...)
 		cmd.Dir = module
-		cmd.Env = append(os.Environ(), EnvLab+"="+lab)
-		cmd.Stdout, cmd.Stderr = stdout, stderr
+		cmd.Env = append(os.Environ(), EnvLab+"="+o.Lab)
+		cmd.Stdout, cmd.Stderr = o.Out, o.Err
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = stopDelay
 		if err := cmd.Run(); err != nil {
@@ -46,7 +59,8 @@ func Run(ctx context.Context, repo, lab string, flags []string, stdout, stderr i
 // suitesDir holds a folder for each suite.
 const suitesDir = "suites"
 
-func suites(module string) ([]string, error) {
+// choose returns the suites to run.
+func choose(module string, wanted []string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(module, suitesDir))
 	if err != nil {
 		return nil, fmt.Errorf("suites: %w", err)
@@ -56,6 +70,14 @@ func suites(module string) ([]string, error) {
 		if entry.IsDir() {
 			names = append(names, entry.Name())
 		}
+	}
+	for _, name := range wanted {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("no suite %q; there are %v", name, names)
+		}
+	}
+	if len(wanted) > 0 {
+		return wanted, nil
 	}
 	return names, nil
 }
