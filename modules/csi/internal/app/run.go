@@ -117,9 +117,7 @@ func (p *parts) serve(ctx context.Context, o Options, log logr.Logger) error {
 	}
 	p.group.Go(func() error {
 		return rpc.Serve(ctx, l, log.WithName("csi"), redactor, func(r grpc.ServiceRegistrar) {
-			csi.RegisterIdentityServer(r, identity.New(identity.Options{
-				Version: Version(), Controller: p.controller != nil, Ready: p.ready.serving,
-			}))
+			csi.RegisterIdentityServer(r, identity.New(identity.Options{Version: Version(), Ready: p.ready.serving}))
 			if p.controller != nil {
 				csi.RegisterControllerServer(r, p.controller)
 			}

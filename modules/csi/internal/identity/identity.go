@@ -14,8 +14,6 @@ import (
 type Options struct {
 	// Version of the program, without the leading v.
 	Version string
-	// Controller: the same endpoint serves the Controller service.
-	Controller bool
 	// Ready tells whether calls can be answered; nil means always.
 	Ready func() bool
 }
@@ -41,15 +39,14 @@ func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 	return &csi.GetPluginInfoResponse{Name: v1alpha1.DriverName, VendorVersion: s.options.Version}, nil
 }
 
-// GetPluginCapabilities lists the services of this endpoint, and what can be
-// done with a volume in use.
+// GetPluginCapabilities lists the services of the driver as a whole, whichever of
+// them this instance serves (CSI spec, GetPluginCapabilities), and what can be done
+// with a volume in use.
 func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	kinds := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}
-	if s.options.Controller {
-		kinds = append(kinds, csi.PluginCapability_Service_CONTROLLER_SERVICE)
-	}
 	r := &csi.GetPluginCapabilitiesResponse{}
-	for _, k := range kinds {
+	for _, k := range []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+	} {
 		r.Capabilities = append(r.Capabilities, &csi.PluginCapability{
 			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: k}},
 		})

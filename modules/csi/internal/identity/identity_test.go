@@ -19,34 +19,30 @@ func TestPluginInfoNamesTheDriver(t *testing.T) {
 	}
 }
 
-func TestControllerServiceIsOfferedOnlyWhereItIsServed(t *testing.T) {
-	const (
-		topology   = csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS
-		controller = csi.PluginCapability_Service_CONTROLLER_SERVICE
-	)
-	for serves, want := range map[bool][]csi.PluginCapability_Service_Type{
-		false: {topology},
-		true:  {topology, controller},
-	} {
-		r, err := identity.New(identity.Options{Controller: serves}).GetPluginCapabilities(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
+// A node's instance offers the Controller service too: without it a CO takes the
+// driver for one whose volumes are not published.
+func TestCapabilitiesAreTheDriversAsAWhole(t *testing.T) {
+	r, err := identity.New(identity.Options{}).GetPluginCapabilities(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []csi.PluginCapability_Service_Type
+	var expansion csi.PluginCapability_VolumeExpansion_Type
+	for _, c := range r.GetCapabilities() {
+		if e := c.GetVolumeExpansion(); e != nil {
+			expansion = e.GetType()
+			continue
 		}
-		var got []csi.PluginCapability_Service_Type
-		var expansion csi.PluginCapability_VolumeExpansion_Type
-		for _, c := range r.GetCapabilities() {
-			if e := c.GetVolumeExpansion(); e != nil {
-				expansion = e.GetType()
-				continue
-			}
-			got = append(got, c.GetService().GetType())
-		}
-		if expansion != csi.PluginCapability_VolumeExpansion_ONLINE {
-			t.Errorf("expansion %s, want ONLINE", expansion)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("controller %t: %s", serves, diff)
-		}
+		got = append(got, c.GetService().GetType())
+	}
+	if expansion != csi.PluginCapability_VolumeExpansion_ONLINE {
+		t.Errorf("expansion %s, want ONLINE", expansion)
+	}
+	want := []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
