@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
-	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -100,7 +99,7 @@ func proven(a *v1alpha1.NVMeVolumeAttachment, node string) bool {
 func setReady(a *v1alpha1.NVMeVolumeAttachment, st *v1alpha1.NVMeVolumeAttachmentStatus, status metav1.ConditionStatus, reason, message string) {
 	message = shorten(message, maxMessage)
 	if status == metav1.ConditionFalse && reason != v1alpha1.ReasonRevoked {
-		message = tracing.Note(a, telemetry.PhaseOf(a), message)
+		message = tracing.Note(a, tracing.PhaseOf(a), message)
 	}
 	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionAccessReady, Status: status, Reason: reason,

@@ -37,6 +37,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -167,7 +168,7 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 		return nil, fmt.Errorf("add to the manager: %w", err)
 	}
 	delay := jitter.HalfToFull(o.CheckInterval)
-	recorder := telemetry.Events(mgr.GetEventRecorder(component))
+	recorder := tracing.Events(mgr.GetEventRecorder(component))
 
 	partitions := &partition.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/capacity"
 	"github.com/distort-io/distort/modules/manager/internal/claim"
@@ -131,7 +132,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Tim
 
 func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock func() time.Time, tracer *telemetry.Tracer) error {
 	heartbeats := heartbeat.NewTracker(clock)
-	recorder := telemetry.Events(mgr.GetEventRecorder(leaderElectionID))
+	recorder := tracing.Events(mgr.GetEventRecorder(leaderElectionID))
 	ledger := placement.NewLedger(placement.LedgerOptions{
 		Clock: clock, Heartbeats: heartbeats, Live: mgr.GetAPIReader(),
 		DefaultDomain: v1alpha1.DomainName(o.DefaultNetworkDomain),

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -152,27 +151,6 @@ func TestNothingAsksForSpans(t *testing.T) {
 	}
 	if _, err := FromEnv(t.Context(), func(string) string { return "zipkin" }); err == nil {
 		t.Error("an exporter that there is not was accepted")
-	}
-}
-
-// told keeps what was told.
-type told struct{ notes []string }
-
-func (r *told) Eventf(_, _ runtime.Object, _, _, _, format string, args ...any) {
-	r.notes = append(r.notes, fmt.Sprintf(format, args...))
-}
-
-func TestEventsSayInWhichTraceTheyHappened(t *testing.T) {
-	var r told
-	recorder := Events(&r)
-	recorder.Eventf(volume(""), nil, "Normal", "Done", "Do", "%d%% done", 100)
-	recorder.Eventf(volume(traceparent), nil, "Normal", "Done", "Do", "%d%% done", 100)
-	recorder.Eventf(volume(traceparent), nil, "Normal", "Done", "Do", "%s", strings.Repeat("x", 2000))
-	if r.notes[0] != "100% done" || r.notes[1] != "100% done (trace_id "+traceID+")" {
-		t.Errorf("told %q", r.notes[:2])
-	}
-	if n := len(r.notes[2]); n > 1024 || !strings.HasSuffix(r.notes[2], traceID+")") {
-		t.Errorf("a note of %d bytes: %q", n, r.notes[2])
 	}
 }
 
