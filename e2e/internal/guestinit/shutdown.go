@@ -24,11 +24,16 @@ const (
 	stopPoll    = 100 * time.Millisecond
 	// firstProcesses are init and the kernel's parent of its threads.
 	firstProcesses = 2
+	// shim is the parent of a container. systemd does not stop it with its runtime
+	// (containerd.service has KillMode=process), and containerd kills the container
+	// of a shim that ends.
+	shim = "containerd-shim-runc-v2"
 )
 
 // shutdown takes a guest down in the order of systemd: first the file that keeps
-// users out, then every process is asked to end, those that stay are killed, file
-// systems are unmounted, and the machine stops. It returns only on failure.
+// users out, then services and containers are asked to end, those that stay are
+// killed, file systems are unmounted, and the machine stops. It returns only on
+// failure.
 //
 // Volumes that are still mounted are unmounted here as on any host: whoever
 // waits for a device that does not answer holds up the shutdown.
@@ -37,11 +42,11 @@ func shutdown() error {
 		return err
 	}
 	say("going down: processes are asked to end")
-	if err := signalOthers("/proc", unix.SIGTERM); err != nil {
+	if err := signalOthers("/proc", unix.SIGTERM, shim); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); time.Sleep(stopPoll) {
-		left, err := others("/proc")
+		left, err := others("/proc", shim)
 		if err != nil {
 			return err
 		}
@@ -49,7 +54,7 @@ func shutdown() error {
 			break
 		}
 	}
-	if err := signalOthers("/proc", unix.SIGKILL); err != nil {
+	if err := signalOthers("/proc", unix.SIGKILL, ""); err != nil {
 		return err
 	}
 	say("going down: processes have ended, file systems are unmounted")
@@ -61,9 +66,10 @@ func shutdown() error {
 	return unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }
 
-// signalOthers signals every process but the guest's own program.
-func signalOthers(proc string, signal unix.Signal) error {
-	pids, err := others(proc)
+// signalOthers signals every process but the guest's own program and the spared
+// one.
+func signalOthers(proc string, signal unix.Signal, spared string) error {
+	pids, err := others(proc, spared)
 	if err != nil {
 		return err
 	}
@@ -75,9 +81,10 @@ func signalOthers(proc string, signal unix.Signal) error {
 	return nil
 }
 
-// others returns the processes that are not the guest's own program. A kernel
-// thread and a process that has ended have no program.
-func others(proc string) ([]int, error) {
+// others returns the processes that run neither the guest's own program nor one
+// with the spared name. A kernel thread and a process that has ended have no
+// program.
+func others(proc, spared string) ([]int, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
 		return nil, err
@@ -89,7 +96,7 @@ func others(proc string) ([]int, error) {
 			continue
 		}
 		exe, err := os.Readlink(filepath.Join(proc, entry.Name(), "exe"))
-		if err != nil || exe == guestspec.Program {
+		if err != nil || exe == guestspec.Program || filepath.Base(exe) == spared {
 			continue
 		}
 		pids = append(pids, pid)

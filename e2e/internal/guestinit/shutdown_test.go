@@ -30,9 +30,9 @@ func TestOnlyWhatIsOnDevicesIsUnmounted(t *testing.T) {
 	}
 }
 
-func TestTheGuestsOwnProgramAndTheKernelsThreadsAreNotSignalled(t *testing.T) {
+func TestWhoIsNotSignalled(t *testing.T) {
 	proc := t.TempDir()
-	for pid, exe := range map[string]string{"1": guestspec.Program, "2": "", "40": "", "41": guestspec.Program, "50": "/usr/bin/sleep", "self": "/usr/bin/ls"} {
+	for pid, exe := range map[string]string{"1": guestspec.Program, "2": "", "40": "", "41": guestspec.Program, "50": "/usr/bin/sleep", "51": "/opt/lab/bin/" + shim, "self": "/usr/bin/ls"} {
 		dir := filepath.Join(proc, pid)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -44,11 +44,13 @@ func TestTheGuestsOwnProgramAndTheKernelsThreadsAreNotSignalled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := others(proc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, []int{50}) {
-		t.Errorf("processes to signal are %v, want only 50", got)
+	for spared, want := range map[string][]int{shim: {50}, "": {50, 51}} {
+		got, err := others(proc, spared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with %q spared the processes to signal are %v, want %v", spared, got, want)
+		}
 	}
 }
