@@ -36,6 +36,8 @@ type Pod struct {
 	Node string
 	// Block is for a claim of a raw device.
 	Block bool
+	// User is who runs in it, and the fsGroup of its volume; zero is root.
+	User int64
 }
 
 // Started is how long after its creation a pod reached each state.
@@ -88,6 +90,9 @@ func (f *Flow) CreatePod(ctx context.Context, pod Pod) error {
 	object := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: f.Namespace},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{container}, TerminationGracePeriodSeconds: &grace, DNSPolicy: corev1.DNSDefault},
+	}
+	if pod.User != 0 {
+		object.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &pod.User, RunAsGroup: &pod.User, FSGroup: &pod.User}
 	}
 	if pod.Claim != "" {
 		object.Spec.Volumes = []corev1.Volume{{Name: volumeName, VolumeSource: corev1.VolumeSource{

@@ -27,8 +27,9 @@ const (
 
 // Class describes a StorageClass of the driver.
 type Class struct {
-	Name       string
-	Parameters map[string]string
+	Name         string
+	Parameters   map[string]string
+	MountOptions []string
 }
 
 // CreateClass makes a StorageClass that provisions at once, so that the time of
@@ -39,6 +40,7 @@ func (f *Flow) CreateClass(ctx context.Context, class Class) error {
 		ObjectMeta:        metav1.ObjectMeta{Name: class.Name},
 		Provisioner:       v1alpha1.DriverName,
 		Parameters:        class.Parameters,
+		MountOptions:      class.MountOptions,
 		VolumeBindingMode: &mode,
 		ReclaimPolicy:     &reclaim,
 

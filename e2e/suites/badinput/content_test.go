@@ -25,7 +25,9 @@ func TestContentOfAVolumeIsNeverFormattedOver(t *testing.T) {
 	drives := layout.Drives()[:1]
 	suite.Must(t, f.ClaimDrives(ctx, drives))
 	const class = "e2e-bad-content"
-	suite.Must(t, f.CreateClass(ctx, flow.Class{Name: class, Parameters: map[string]string{"transport": "tcp"}}))
+	suite.Must(t, f.CreateClass(ctx, flow.Class{Name: class, Parameters: map[string]string{
+		"transport": "tcp", "csi.storage.k8s.io/fstype": "ext4", "check-filesystem": "true",
+	}}))
 
 	t.Run("a volume that is not blank at its first use", func(t *testing.T) {
 		device := provision(t, f, storage, "fresh", class)
@@ -49,6 +51,20 @@ func TestContentOfAVolumeIsNeverFormattedOver(t *testing.T) {
 			t.Errorf("%s was formatted: %s", device, text)
 		}
 		remove(t, f, "used")
+	})
+	t.Run("a volume whose filesystem is damaged", func(t *testing.T) {
+		device := provision(t, f, storage, "damaged", class)
+		_, err := f.StartPod(ctx, flow.Pod{Name: "damaged", Image: prepare.WorkloadImage, Claim: "damaged", Node: layout.Consumers()[0]})
+		suite.Must(t, err)
+		suite.Must(t, f.DeletePod(ctx, "damaged"))
+		suite.Must(t, f.WaitDetached(ctx, "damaged"))
+		// Its lost+found is gone: the kernel mounts that, e2fsck does not like it.
+		output(t, storage, "debugfs", "-w", "-R", "clri <11>", device)
+		refused(t, f, "damaged", "FailedPrecondition", "filesystem is damaged", "e2fsck")
+		if code := output(t, storage, "sh", "-c", `e2fsck -n -f "$0" >/dev/null 2>&1; echo $?`, device); code != "4" {
+			t.Errorf("e2fsck ends with %s, want 4: the damage is as it was", code)
+		}
+		remove(t, f, "damaged")
 	})
 	suite.Must(t, f.DeleteClass(ctx, class))
 	suite.Must(t, f.ReleaseDrives(ctx, drives))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 
 	"github.com/distort-io/distort/e2e/internal/driver"
 	"github.com/distort-io/distort/e2e/internal/flow"
@@ -117,21 +116,19 @@ func (v volume) waitWritten(t *testing.T, f *flow.Flow, past int, timeout time.D
 func (v volume) waitUnwell(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	node := layout.Consumers()[0]
-	conn, err := grpc.NewClient(driver.Target, driver.Options(t.Context(), suite.Guest(t, l, node), driver.Node(node))...)
-	suite.Must(t, err)
-	defer conn.Close()
+	guest := suite.Guest(t, l, node)
 	suite.Must(t, flow.Eventually(t.Context(), v.name+" is unreachable", time.Minute, func(ctx context.Context) (string, error) {
-		answer, err := csi.NewNodeClient(conn).NodeGetVolumeHealth(ctx, &csi.NodeGetVolumeHealthRequest{VolumeId: v.handle})
+		found, err := driver.Health(ctx, guest, node, v.handle)
 		if err != nil {
 			return "", err
 		}
-		for _, status := range answer.GetVolumeHealth().GetHealthStatuses() {
+		for _, status := range found {
 			if status.GetStatus() == csi.VolumeHealthErrorType_INACCESSIBLE {
 				t.Logf("%s: %s: %s", v.name, status.GetReason(), status.GetMessage())
 				return "", nil
 			}
 		}
-		return fmt.Sprint(answer), nil
+		return fmt.Sprint(found), nil
 	}))
 }
 

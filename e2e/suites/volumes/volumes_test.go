@@ -4,9 +4,7 @@
 package volumes
 
 import (
-	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +32,14 @@ func TestVolumes(t *testing.T) {
 		run  func(*testing.T, *lab.Lab, *flow.Flow)
 	}{
 		{"two hosts use one raw device", sharedDevice},
-		{"connection parameters are what the class asks for", connectionParameters},
-		{"a volume in use outlives its driver", driverKilled},
+		{"connection parameters over TCP are what the class asks for", connectionParameters("tcp")},
+		{"connection parameters over RDMA are what the class asks for", connectionParameters("rdma")},
+		{"a volume in use outlives driver and kubelet", processesKilled},
+		{"filesystem and mount are what the class asks for", filesystemParameters},
+		{"a volume's health is what the kernel says", health},
 		{"growth past what is free changes nothing", growthRefused},
+		{"a volume that no pod uses grows at its next use", grownOffline},
+		{"a raw device grows under its pod", rawDeviceGrown},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, l, f) })
 	}
@@ -49,10 +52,10 @@ func TestVolumes(t *testing.T) {
 }
 
 // provision makes a class and a claim of the same name.
-func provision(t *testing.T, f *flow.Flow, parameters map[string]string, claim flow.Claim) flow.Bound {
+func provision(t *testing.T, f *flow.Flow, parameters map[string]string, claim flow.Claim, mountOptions ...string) flow.Bound {
 	t.Helper()
 	claim.Class = "e2e-volumes-" + claim.Name
-	suite.Must(t, f.CreateClass(t.Context(), flow.Class{Name: claim.Class, Parameters: parameters}))
+	suite.Must(t, f.CreateClass(t.Context(), flow.Class{Name: claim.Class, Parameters: parameters, MountOptions: mountOptions}))
 	suite.Must(t, f.CreateClaim(t.Context(), claim))
 	bound, err := f.WaitBound(t.Context(), claim.Name, time.Now())
 	suite.Must(t, err)
@@ -101,28 +104,29 @@ func sharedDevice(t *testing.T, _ *lab.Lab, f *flow.Flow) {
 	remove(t, f, name, pods...)
 }
 
-func connectionParameters(t *testing.T, l *lab.Lab, f *flow.Flow) {
-	const name = "parameters"
-	node := layout.Consumers()[0]
-	bound := provision(t, f, map[string]string{
-		"transport": "tcp", "ctrl-loss-tmo": "600", "reconnect-delay": "5", "fast-io-fail-tmo": "30",
-		"keep-alive-tmo": "7", "nr-io-queues": "1", "queue-size": "32",
-	}, flow.Claim{Name: name, Size: "64Mi"})
-	start(t, f, flow.Pod{Name: name, Claim: name, Node: node})
-	host := suite.Guest(t, l, node)
-	controller := controllerOf(t, host, bound.Partition.Status.NQN)
-	for attribute, want := range map[string]string{
-		"state": "live", "ctrl_loss_tmo": "600", "reconnect_delay": "5", "fast_io_fail_tmo": "30", "kato": "7",
-		"queue_count": "2", // the admin queue counts
-		"sqsize":      "31",
-	} {
-		got, err := host.Output(t.Context(), "cat", controller+"/"+attribute)
-		suite.Must(t, err)
-		if strings.TrimSpace(got) != want {
-			t.Errorf("%s of the controller is %q, want %q", attribute, strings.TrimSpace(got), want)
+func connectionParameters(transport string) func(*testing.T, *lab.Lab, *flow.Flow) {
+	return func(t *testing.T, l *lab.Lab, f *flow.Flow) {
+		name, node := "parameters-"+transport, layout.Consumers()[0]
+		bound := provision(t, f, map[string]string{
+			"transport": transport, "ctrl-loss-tmo": "600", "reconnect-delay": "5", "fast-io-fail-tmo": "30",
+			"keep-alive-tmo": "7", "nr-io-queues": "1", "queue-size": "32",
+		}, flow.Claim{Name: name, Size: "64Mi"})
+		start(t, f, flow.Pod{Name: name, Claim: name, Node: node})
+		host := suite.Guest(t, l, node)
+		controller := controllerOf(t, host, bound.Partition.Status.NQN)
+		for attribute, want := range map[string]string{
+			"transport": transport, "state": "live", "ctrl_loss_tmo": "600", "reconnect_delay": "5", "fast_io_fail_tmo": "30", "kato": "7",
+			"queue_count": "2", // the admin queue counts
+			"sqsize":      "31",
+		} {
+			got, err := host.Output(t.Context(), "cat", controller+"/"+attribute)
+			suite.Must(t, err)
+			if strings.TrimSpace(got) != want {
+				t.Errorf("%s of the controller is %q, want %q", attribute, strings.TrimSpace(got), want)
+			}
 		}
+		remove(t, f, name, name)
 	}
-	remove(t, f, name, name)
 }
 
 // controllerOf returns the directory in sysfs of a host's only controller of a
@@ -139,43 +143,24 @@ func controllerOf(t *testing.T, host *guestexec.Client, nqn string) string {
 	return found[0]
 }
 
-// The driver has no memory but sysfs, its records and the mount table.
-func driverKilled(t *testing.T, _ *lab.Lab, f *flow.Flow) {
-	const name, file = "outlives", flow.DataDir + "/file"
+// The driver has no memory but sysfs, its records and the mount table. A second
+// pod has it publish what an earlier process staged.
+func processesKilled(t *testing.T, _ *lab.Lab, f *flow.Flow) {
+	const name, second, file = "outlives", "outlives-2", flow.DataDir + "/file"
+	node := layout.Consumers()[0]
 	provision(t, f, map[string]string{"transport": "rdma"}, flow.Claim{Name: name, Size: "64Mi"})
-	start(t, f, flow.Pod{Name: name, Claim: name, Node: layout.Consumers()[0]})
-	suite.Must(t, f.Kill(t.Context(), "distort-csi"))
+	start(t, f, flow.Pod{Name: name, Claim: name, Node: node})
+	for _, program := range []string{"distort-csi", "kubelet"} {
+		suite.Must(t, f.Kill(t.Context(), program))
+	}
+	start(t, f, flow.Pod{Name: second, Claim: name, Node: node})
 	want, err := f.WriteFile(t.Context(), name, file, 2)
 	suite.Must(t, err)
-	suite.Must(t, f.DropCaches(t.Context(), layout.Consumers()[0]))
-	got, err := f.Checksum(t.Context(), name, file)
+	suite.Must(t, f.DropCaches(t.Context(), node))
+	got, err := f.Checksum(t.Context(), second, file)
 	suite.Must(t, err)
 	if got != want {
 		t.Errorf("checksum is %s, was %s", got, want)
 	}
-	remove(t, f, name, name)
-}
-
-// Two slices lie side by side: the first has no room behind it.
-func growthRefused(t *testing.T, _ *lab.Lab, f *flow.Flow) {
-	const name, next = "wedged", "wedge"
-	bound := provision(t, f, map[string]string{"transport": "tcp"}, flow.Claim{Name: name, Size: "64Mi"})
-	provision(t, f, map[string]string{"transport": "tcp"}, flow.Claim{Name: next, Size: "64Mi"})
-	suite.Must(t, f.RequestSize(t.Context(), name, "128Mi"))
-	message, err := f.WaitEvent(t.Context(), "PersistentVolumeClaim", name, "VolumeResizeFailed", "ResourceExhausted")
-	suite.Must(t, err)
-	t.Log(message)
-	want := bound.Partition.Status.AllocatedCapacity
-	suite.Must(t, flow.Eventually(t.Context(), "the slice is what it was", time.Minute, func(ctx context.Context) (string, error) {
-		partition, err := f.Partition(ctx, name)
-		if err != nil {
-			return "", err
-		}
-		if asked, have := partition.Spec.Size, partition.Status.AllocatedCapacity; asked != want || have != want {
-			return "asked " + strconv.FormatInt(asked, 10) + ", has " + strconv.FormatInt(have, 10), nil
-		}
-		return "", nil
-	}))
-	remove(t, f, name)
-	remove(t, f, next)
+	remove(t, f, name, name, second)
 }
