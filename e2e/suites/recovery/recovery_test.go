@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/distort-io/distort/e2e/internal/driver"
 	"github.com/distort-io/distort/e2e/internal/flow"
@@ -239,9 +240,11 @@ func TestNothingIsLostWhenAgentAndManagerAreKilled(t *testing.T) {
 		}
 		handles[uuid] = name
 	}
+	var deletes errgroup.Group
 	for i := range count {
-		suite.Must(t, f.DeleteClaim(t.Context(), fmt.Sprintf("many-%d", i)))
+		deletes.Go(func() error { return f.DeleteClaim(t.Context(), fmt.Sprintf("many-%d", i)) })
 	}
+	suite.Must(t, deletes.Wait())
 	suite.Must(t, f.DeleteClass(t.Context(), class))
 }
 
