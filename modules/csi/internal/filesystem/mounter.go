@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,9 @@ type Mounter interface {
 	Statfs(path string) (unix.Statfs_t, error)
 	// Mountinfo is the text of /proc/self/mountinfo.
 	Mountinfo() (string, error)
+	// ErrorsCount is the text of the attribute errors_count that ext4 has for the
+	// device it is mounted from (Documentation/ABI/testing/sysfs-fs-ext4).
+	ErrorsCount(device string) (string, error)
 }
 
 // LinuxMounter is the mount table of this process, by system call: no mount(8),
@@ -53,5 +57,11 @@ func (LinuxMounter) Statfs(path string) (unix.Statfs_t, error) {
 // Mountinfo implements Mounter.
 func (LinuxMounter) Mountinfo() (string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
+	return string(text), err
+}
+
+// ErrorsCount implements Mounter.
+func (LinuxMounter) ErrorsCount(device string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "errors_count"))
 	return string(text), err
 }

@@ -35,7 +35,7 @@ func (m Mount) ReadOnly() bool {
 // FailedReadOnly tells whether the filesystem refuses writes although it was
 // mounted for them: ext4 does that to itself after an error (known fault RR7),
 // and says so in its own options while those of the mount stay. Since Linux 6.15
-// it says emergency_ro.
+// it says emergency_ro; from 6.12 on until then it says nothing (Host.Errors).
 func (m Mount) FailedReadOnly() bool {
 	return slices.Contains(m.SuperOptions, "emergency_ro") || slices.Contains(m.SuperOptions, "ro") && !slices.Contains(m.Options, "ro")
 }

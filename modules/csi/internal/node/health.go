@@ -41,12 +41,25 @@ func (s *Server) NodeGetVolumeHealth(ctx context.Context, req *csi.NodeGetVolume
 	}
 	entries := x.findings()
 	if len(x.mounts) > 0 && !slices.ContainsFunc(entries, inaccessible) {
-		if _, err := s.usage(ctx, x.mounts[0].Path); err != nil {
-			entries = append(entries, finding(csi.VolumeHealthErrorType_INACCESSIBLE, "FilesystemFailed", err.Error()))
-		}
+		entries = append(entries, s.askFilesystem(ctx, x.mounts[0])...)
 	}
 	s.maintainIfIdle(ctx, v.id)
 	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: &csi.VolumeHealth{VolumeId: v.id, HealthStatuses: entries}}, nil
+}
+
+// askFilesystem tells what a filesystem says of itself.
+func (s *Server) askFilesystem(ctx context.Context, m filesystem.Mount) []*csi.VolumeHealth_VolumeHealthEntry {
+	if _, err := s.usage(ctx, m.Path); err != nil {
+		return []*csi.VolumeHealth_VolumeHealthEntry{finding(csi.VolumeHealthErrorType_INACCESSIBLE, "FilesystemFailed", err.Error())}
+	}
+	switch count, err := s.filesystems.Errors(m); {
+	case err != nil:
+		s.log.Error(err, "the errors of a filesystem are not known", "mount", m.Path)
+	case count > 0:
+		return []*csi.VolumeHealth_VolumeHealthEntry{finding(csi.VolumeHealthErrorType_DEGRADED, "FilesystemErrors",
+			fmt.Sprintf("the kernel has found %d errors in the filesystem and may refuse writes until it is mounted again; e2fsck repairs it: %s", count, m))}
+	}
+	return nil
 }
 
 // examination is what was seen of one volume.

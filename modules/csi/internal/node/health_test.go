@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/csi/internal/filesystem/filesystemtest"
 	"github.com/distort-io/distort/modules/csi/internal/initiator"
 	"github.com/distort-io/distort/modules/csi/internal/initiator/initiatortest"
 	"github.com/distort-io/distort/modules/csi/internal/publishcontext"
@@ -91,6 +92,9 @@ func TestVolumeHealth(t *testing.T) {
 		},
 		"read-only after an error": {
 			harm: func(h *host) { h.fs.Remount(h.staging(), "ro") }, want: []string{"DEGRADED ReadOnlyFilesystem"},
+		},
+		"errors that the kernel has found": {
+			harm: func(h *host) { h.fs.Change(nqn, func(m *filesystemtest.Medium) { m.Errors = 2 }) }, want: []string{"DEGRADED FilesystemErrors"},
 		},
 		"shut down by the kernel": {
 			harm: func(h *host) { h.fs.Remount(h.staging(), "rw", "shutdown") }, want: []string{"INACCESSIBLE FilesystemShutDown"},

@@ -48,6 +48,7 @@ type Filesystems interface {
 	Check(ctx context.Context, device string, t filesystem.Type) error
 	Grow(ctx context.Context, m filesystem.Mount, deviceSize int64) (int64, error)
 	Usage(ctx context.Context, path string) (filesystem.Usage, error)
+	Errors(m filesystem.Mount) (int64, error)
 	MakeDir(path string) error
 	MakeFile(path string) error
 	Remove(path string) error

@@ -9,8 +9,10 @@ package filesystemtest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -27,6 +29,8 @@ type Medium struct {
 	Size int64
 	// Damage is what a check finds, empty for nothing.
 	Damage string
+	// Errors are those that the kernel has met in it.
+	Errors int
 	// Data are bytes that blkid does not know, by offset.
 	Data map[int64]byte
 	// ReadError is the answer to every read.
@@ -156,6 +160,17 @@ func (h *Host) Mountinfo() (string, error) {
 			strings.Join(m.Options, ","), m.FSType, escape.Replace(m.Source), strings.Join(m.SuperOptions, ","))
 	}
 	return b.String(), nil
+}
+
+// ErrorsCount implements filesystem.Mounter.
+func (h *Host) ErrorsCount(device string) (string, error) {
+	d, found := h.Resolve(device)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !found || h.medium(d.Medium).Type != string(filesystem.Ext4) {
+		return "", os.ErrNotExist
+	}
+	return strconv.Itoa(h.medium(d.Medium).Errors) + "\n", nil
 }
 
 // at is the index of the mount that covers path, or -1.
