@@ -1,5 +1,5 @@
 // Package traces proves that the three programs make one trace of each phase of a
-// volume's life.
+// volume's life, and that distort-manager places what distort-csi promises.
 //
 // They run as processes of their own, as built from their modules, against one
 // kube-apiserver and etcd, and export to a real receiver: distort-manager and

@@ -162,7 +162,7 @@ func (s *system) createVolume(patience time.Duration) (*csi.CreateVolumeResponse
 	defer cancel()
 	return csi.NewControllerClient(s.csi).CreateVolume(ctx, &csi.CreateVolumeRequest{
 		Name: volumeName, CapacityRange: &csi.CapacityRange{RequiredBytes: 64 << 20},
-		VolumeCapabilities: []*csi.VolumeCapability{block()}, Parameters: map[string]string{"transport": "tcp"},
+		VolumeCapabilities: []*csi.VolumeCapability{block()}, Parameters: overTCP(),
 	}, grpc.WaitForReady(true))
 }
 

@@ -34,6 +34,15 @@ func RoundUp(bytes int64) (int64, error) {
 	return (bytes + Unit - 1) / Unit * Unit, nil
 }
 
+// Sum adds sizes in bytes. A sum that does not fit 64 bits is the largest that does,
+// so that a mistake never looks like free space.
+func Sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // Resolve is the size in bytes for a request that asks for at least required
 // and at most limit; zero means that the request does not say (CSI spec,
 // CapacityRange). A request with a limit alone gets DefaultSize or the largest

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/distort-io/distort/modules/api/capacity"
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/request"
 )
@@ -38,7 +38,8 @@ func (i *Inventory) Room(ctx context.Context, want request.Capacity) (Room, erro
 		if owner != nil {
 			domain = owner.Spec.NetworkDomain
 		}
-		if (want.Domain != "" && domain != want.Domain) || !nodeServes(node, owner, want.Transport) {
+		if want.Domain != "" && domain != want.Domain || eligibility.Node(node, owner) != "" ||
+			eligibility.Transport(eligibility.Transports(node), want.Transport) != "" {
 			continue
 		}
 		if err := i.count(ctx, node.Name, want.Backend, &room); err != nil {
@@ -56,66 +57,65 @@ func (i *Inventory) count(ctx context.Context, node string, backend v1alpha1.Tar
 	}
 	for d := range drives.Items {
 		drive := &drives.Items[d]
-		if !driveServes(drive, backend) || drive.Status.FreeCapacity == nil {
+		if drive.Status.ClaimRef == nil || drive.Status.FreeCapacity == nil {
 			continue
 		}
-		ours, err := i.placeable(ctx, drive)
+		refusal, err := i.refusal(ctx, drive)
 		if err != nil {
 			return err
 		}
-		uncarved, shared, err := i.placed(ctx, drive, backend)
+		if refusal != "" {
+			continue
+		}
+		load, err := i.load(ctx, drive)
 		if err != nil {
 			return err
 		}
-		if !ours || shared {
-			continue
-		}
-		free := whole(*drive.Status.FreeCapacity)
-		room.Total += free
-		if extent := drive.Status.LargestFreeExtent; extent > 0 {
-			free = min(free, whole(max(0, extent-uncarved)))
-		}
-		room.Largest = max(room.Largest, free)
+		left := eligibility.RoomOf(drive, load)
+		// distort-manager may know of more that is there.
+		left.Free = min(left.Free, *drive.Status.FreeCapacity)
+		total, largest := left.For(backend)
+		room.Total += total
+		room.Largest = max(room.Largest, largest)
 	}
 	return nil
 }
 
-// whole is the part of a space in bytes that volumes can fill.
-func whole(bytes int64) int64 { return bytes / capacity.Unit * capacity.Unit }
-
-// placed tells what is still to be cut out of a drive, in bytes, for partitions
-// that have their place there, and whether some belong to another backend.
-func (i *Inventory) placed(ctx context.Context, drive *v1alpha1.NVMeDevice, backend v1alpha1.TargetBackend) (uncarved int64, shared bool, err error) {
-	var partitions v1alpha1.NVMePartitionList
-	key := driveKey(drive.Spec.NodeName, drive.Spec.SerialNumber)
-	if err := i.cached.List(ctx, &partitions, client.MatchingFields{indexDrive: key}, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, false, fmt.Errorf("list NVMePartitions of drive %s: %w", key, err)
-	}
-	for p := range partitions.Items {
-		partition := &partitions.Items[p]
-		uncarved += max(0, partition.Spec.Size-partition.Status.AllocatedCapacity)
-		shared = shared || partition.Spec.TargetBackend != backend
-	}
-	return uncarved, shared, nil
-}
-
-// placeable tells whether the claim that owns the drive holds, and whether the
-// drive is the only one with its serial number.
-func (i *Inventory) placeable(ctx context.Context, drive *v1alpha1.NVMeDevice) (bool, error) {
-	claimed, err := i.claimed(ctx, drive)
-	if err != nil || !claimed {
-		return false, err
-	}
-	return i.unique(ctx, drive.Spec.SerialNumber)
-}
-
-// claimed tells whether the claim that owns the drive is alive and bound to
-// exactly this drive.
-func (i *Inventory) claimed(ctx context.Context, drive *v1alpha1.NVMeDevice) (bool, error) {
+// refusal is why nothing is placed on a drive that has a claim.
+func (i *Inventory) refusal(ctx context.Context, drive *v1alpha1.NVMeDevice) (eligibility.Reason, error) {
 	ref := drive.Status.ClaimRef
 	claim := &v1alpha1.NVMeDeviceClaim{}
 	found, err := i.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, claim)
-	return found && claimHolds(claim, drive), err
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		claim = nil
+	}
+	unique, err := i.unique(ctx, drive.Spec.SerialNumber)
+	return eligibility.Drive(drive, claim, !unique), err
+}
+
+// load sums up the partitions that are placed on a drive and those that it is
+// reserved for.
+func (i *Inventory) load(ctx context.Context, drive *v1alpha1.NVMeDevice) (eligibility.Load, error) {
+	var partitions v1alpha1.NVMePartitionList
+	key := driveKey(drive.Spec.NodeName, drive.Spec.SerialNumber)
+	if err := i.cached.List(ctx, &partitions, client.MatchingFields{indexDrive: key}, client.UnsafeDisableDeepCopy); err != nil {
+		return eligibility.Load{}, fmt.Errorf("list NVMePartitions of drive %s: %w", key, err)
+	}
+	load := eligibility.LoadOf(drive)
+	placed := map[types.UID]bool{}
+	for p := range partitions.Items {
+		load.Add(eligibility.ShareOf(&partitions.Items[p]))
+		placed[partitions.Items[p].UID] = true
+	}
+	for r := range drive.Status.Reservations {
+		if reservation := &drive.Status.Reservations[r]; !placed[reservation.UID] {
+			load.Add(eligibility.ReservedShare(reservation))
+		}
+	}
+	return load, nil
 }
 
 // unique tells whether only one drive with this serial number is there.
@@ -126,9 +126,9 @@ func (i *Inventory) unique(ctx context.Context, serial string) (bool, error) {
 	}
 	there := 0
 	for d := range drives.Items {
-		if !absent(&drives.Items[d]) {
+		if !eligibility.Absent(&drives.Items[d]) {
 			there++
 		}
 	}
-	return there == 1, nil
+	return there <= 1, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/drive"
 	"github.com/distort-io/distort/modules/manager/internal/placement"
@@ -44,7 +45,7 @@ func judge(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owne
 
 // choose decides for a claim that owns nothing yet.
 func choose(claim *v1alpha1.NVMeDeviceClaim, devices []*v1alpha1.NVMeDevice, owners map[types.UID]string, holders []placement.Holder) verdict {
-	present := slices.DeleteFunc(slices.Clone(devices), drive.Absent)
+	present := slices.DeleteFunc(slices.Clone(devices), eligibility.Absent)
 	switch {
 	case len(devices) == 0:
 		return verdict{reason: v1alpha1.ReasonDeviceNotFound,
@@ -104,11 +105,11 @@ func keep(claim *v1alpha1.NVMeDeviceClaim, owned, devices []*v1alpha1.NVMeDevice
 		}
 	}
 	elsewhere := slices.DeleteFunc(slices.Clone(devices), func(d *v1alpha1.NVMeDevice) bool {
-		return drive.Absent(d) || owns(claim, d)
+		return eligibility.Absent(d) || owns(claim, d)
 	})
 	switch {
 	case len(elsewhere) == 0:
-	case !drive.Absent(mine):
+	case !eligibility.Absent(mine):
 		v.message += fmt.Sprintf("; %d drives have its serial number, in %s: nothing new is placed on them",
 			len(elsewhere)+1, nodesOf(append(elsewhere, mine)))
 	case !vacant(mine, holders):
@@ -134,7 +135,7 @@ func rank(device *v1alpha1.NVMeDevice, holders []placement.Holder) int {
 	switch {
 	case !vacant(device, holders):
 		return 2
-	case !drive.Absent(device):
+	case !eligibility.Absent(device):
 		return 1
 	}
 	return 0

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
-	"github.com/distort-io/distort/modules/manager/internal/drive"
 	"github.com/distort-io/distort/modules/manager/internal/write"
 )
 
@@ -23,7 +23,7 @@ const retireAfter = 10 * time.Minute
 // drive that is claimed keeps its object for ever.
 func (r *Reconciler) retire(ctx context.Context, s *scene) error {
 	for _, device := range s.devices {
-		if device.Status.ClaimRef != nil || !drive.Absent(device) || !vacant(device, r.Ledger.Holders(device.Spec.SerialNumber)) {
+		if device.Status.ClaimRef != nil || !eligibility.Absent(device) || !vacant(device, r.Ledger.Holders(device.Spec.SerialNumber)) {
 			continue
 		}
 		seen := meta.FindStatusCondition(device.Status.Conditions, v1alpha1.ConditionHardwareAvailable).LastTransitionTime

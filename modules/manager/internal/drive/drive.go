@@ -8,14 +8,6 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// Absent tells whether a complete scan of its node did not see the drive. An
-// absent drive is no duplicate of one with the same serial number elsewhere: it
-// was moved.
-func Absent(device *v1alpha1.NVMeDevice) bool {
-	c := meta.FindStatusCondition(device.Status.Conditions, v1alpha1.ConditionHardwareAvailable)
-	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonNotFound
-}
-
 // Unusable says why the drive cannot be claimed now, as the reason and message
 // of the condition that forbids it; ok is true when it can.
 func Unusable(device *v1alpha1.NVMeDevice) (reason, message string, ok bool) {

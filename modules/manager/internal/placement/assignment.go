@@ -1,13 +1,10 @@
 package placement
 
 import (
-	"math"
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/distort-io/distort/modules/api/capacity"
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -15,10 +12,8 @@ import (
 type assignment struct {
 	partition v1alpha1.ObjectReference
 	// claim by which the partition is on the drive.
-	claim   types.UID
-	backend v1alpha1.TargetBackend
-	// size in bytes that is taken, and how much of it is not carved yet.
-	size, uncarved int64
+	claim types.UID
+	eligibility.Share
 }
 
 func (a *assignment) key() client.ObjectKey { return keyOf(a.partition) }
@@ -41,25 +36,13 @@ func locationOf(p *v1alpha1.NVMePartition) *location {
 		drive: DriveID{p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber},
 		assignment: assignment{
 			partition: v1alpha1.ObjectReference{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-			backend:   p.Spec.TargetBackend,
-			size:      rounded(max(p.Spec.Size, p.Status.AllocatedCapacity)),
+			Share:     eligibility.ShareOf(p),
 		},
 	}
 	if p.Spec.ClaimRef != nil {
 		at.claim = p.Spec.ClaimRef.UID
 	}
-	at.uncarved = at.size - min(at.size, p.Status.AllocatedCapacity)
 	return at
-}
-
-// rounded is the size in bytes that a partition takes. One that cannot be
-// rounded takes everything, so that a mistake never looks like free space.
-func rounded(bytes int64) int64 {
-	size, err := capacity.RoundUp(bytes)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return size
 }
 
 // put records where a partition is.
@@ -127,7 +110,7 @@ func (l *Ledger) each(device *v1alpha1.NVMeDevice, visit func(*assignment)) {
 		if _, gone := l.gone[r.UID]; gone || l.placed[r.UID] != nil {
 			continue
 		}
-		a := &assignment{partition: r.ObjectReference, backend: r.TargetBackend, size: r.Size, uncarved: r.Size}
+		a := &assignment{partition: r.ObjectReference, Share: eligibility.ReservedShare(r)}
 		if device.Status.ClaimRef != nil {
 			a.claim = device.Status.ClaimRef.UID
 		}
@@ -142,43 +125,14 @@ func driveOf(device *v1alpha1.NVMeDevice) DriveID {
 	return DriveID{device.Spec.NodeName, device.Spec.SerialNumber}
 }
 
-// tally sums up what takes space of a device.
-type tally struct {
-	// used and uncarved are in bytes.
-	used, uncarved int64
-	partitions     int
-	// holders are the backends that have the drive, in order.
-	holders []v1alpha1.TargetBackend
-}
-
-func (l *Ledger) tally(device *v1alpha1.NVMeDevice) tally {
-	var t tally
-	hold := func(b v1alpha1.TargetBackend) {
-		if !slices.Contains(t.holders, b) {
-			t.holders = append(t.holders, b)
-		}
-	}
-	l.each(device, func(a *assignment) {
-		t.used, t.uncarved = plus(t.used, a.size), plus(t.uncarved, a.uncarved)
-		t.partitions++
-		hold(a.backend)
-	})
-	if b := device.Status.ActiveBackend; b != "" && b != v1alpha1.ActiveBackendNone {
-		hold(v1alpha1.TargetBackend(b))
-	}
-	slices.Sort(t.holders)
-	return t
-}
-
-// plus adds sizes, which may be as large as an int64 gets.
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+// load sums up what takes space of a device.
+func (l *Ledger) load(device *v1alpha1.NVMeDevice) eligibility.Load {
+	load := eligibility.LoadOf(device)
+	l.each(device, func(a *assignment) { load.Add(a.Share) })
+	return load
 }
 
 // freeOf is the space in bytes left on a device.
 func (l *Ledger) freeOf(device *v1alpha1.NVMeDevice) int64 {
-	return max(0, device.Spec.TotalCapacity-l.tally(device).used)
+	return eligibility.RoomOf(device, l.load(device)).Free
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -17,17 +18,10 @@ type Drive struct {
 	Claim v1alpha1.ObjectReference
 	// Refusal is why nothing can be placed on the drive; empty when it can.
 	Refusal Reason
-	// Holders are the backends that have or will have partitions on the drive.
-	Holders []v1alpha1.TargetBackend
-	// Free is the space left in bytes.
-	Free int64
-	// Contiguous is how much of it in bytes is certain to be in one piece, once
-	// everything that is placed but not carved yet has taken its part.
-	Contiguous int64
 	// Near are the transports that have a portal on the NUMA node of the drive.
 	Near []v1alpha1.Transport
-	// Full is true when the drive holds as many partitions as it can.
-	Full bool
+	// Room that is left on the drive.
+	eligibility.Room
 }
 
 // Node is a storage node with its drives.
@@ -160,10 +154,8 @@ func (n *Node) refuses(now time.Time, request Request) Reason {
 		return NodeSilent
 	case len(request.Topology.Requisite) > 0 && !slices.Contains(request.Topology.Requisite, n.Domain):
 		return OutsideTopology
-	case !slices.Contains(n.Transports, request.Transport):
-		return noPortal(request.Transport)
 	}
-	return ""
+	return eligibility.Transport(n.Transports, request.Transport)
 }
 
 // refuses is why the drive cannot hold the volume. What is wrong with the drive
@@ -176,14 +168,6 @@ func (d *Drive) refuses(node string, nodeRefusal Reason, request Request) Reason
 		return nodeRefusal
 	case request.Source != nil && *request.Source != DriveID{node, d.Serial}:
 		return NotTheSource
-	case slices.ContainsFunc(d.Holders, func(b v1alpha1.TargetBackend) bool { return b != request.Backend }):
-		return BackendElsewhere
-	case d.Full:
-		return TooManyPartitions
-	case d.Free < request.Size:
-		return NoSpace
-	case d.Contiguous < request.Size:
-		return Fragmented
 	}
-	return ""
+	return d.Refuses(request.Backend, request.Size)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -18,7 +19,7 @@ const unit = int64(4) << 20
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func aDrive(name string, free int64) Drive {
-	return Drive{Device: name, Serial: "serial-" + name, Free: free, Contiguous: math.MaxInt64, Claim: v1alpha1.ObjectReference{Namespace: "default", Name: "claim-" + name, UID: "uid"}}
+	return Drive{Device: name, Serial: "serial-" + name, Room: eligibility.Room{Free: free, Contiguous: math.MaxInt64}, Claim: v1alpha1.ObjectReference{Namespace: "default", Name: "claim-" + name, UID: "uid"}}
 }
 
 func node(name string, drives ...Drive) *Node {
@@ -44,7 +45,7 @@ func TestDecide(t *testing.T) {
 			request: request, nodes: []*Node{node("a", aDrive("a1", 2*unit))}, device: "a1",
 		},
 		"a drive that is a unit too small": {
-			request: request, nodes: []*Node{node("a", aDrive("a1", unit))}, rejected: map[string]Reason{"a1": NoSpace},
+			request: request, nodes: []*Node{node("a", aDrive("a1", unit))}, rejected: map[string]Reason{"a1": eligibility.NoSpace},
 		},
 		"the most space wins": {
 			request: request, nodes: []*Node{node("a", aDrive("a1", 3*unit), aDrive("a2", 5*unit)), node("b", aDrive("b1", 4*unit))}, device: "a2",
@@ -67,15 +68,15 @@ func TestDecide(t *testing.T) {
 			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 4*unit), aDrive("a2", 4*unit)), func(n *Node) {
 				n.Drives[0].Contiguous = unit
 				n.Drives[1].Contiguous = 2 * unit
-			})}, device: "a2", rejected: map[string]Reason{"a1": Fragmented},
+			})}, device: "a2", rejected: map[string]Reason{"a1": eligibility.Fragmented},
 		},
 		"too little space is said before its pieces": {
 			request: request, nodes: []*Node{altered(node("a", aDrive("a1", unit)), func(n *Node) { n.Drives[0].Contiguous = unit })},
-			rejected: map[string]Reason{"a1": NoSpace},
+			rejected: map[string]Reason{"a1": eligibility.NoSpace},
 		},
 		"a drive that can take no more partitions": {
 			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 4*unit)), func(n *Node) { n.Drives[0].Full = true })},
-			rejected: map[string]Reason{"a1": TooManyPartitions},
+			rejected: map[string]Reason{"a1": eligibility.TooManyPartitions},
 		},
 		"a preferred domain wins over space": {
 			request: over(func(r *Request) { r.Topology.Preferred = []v1alpha1.DomainName{"rack-2", "rack-1"} }),
@@ -95,7 +96,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a node without portal of the transport": {
 			request: over(func(r *Request) { r.Transport = v1alpha1.TransportRDMA }),
-			nodes:   []*Node{node("a", aDrive("a1", 9*unit))}, rejected: map[string]Reason{"a1": NoRDMAPortal},
+			nodes:   []*Node{node("a", aDrive("a1", 9*unit))}, rejected: map[string]Reason{"a1": eligibility.NoRDMAPortal},
 		},
 		"a node whose heartbeat expired this instant": {
 			request: request, nodes: []*Node{altered(node("a", aDrive("a1", 9*unit)), func(n *Node) { n.AliveUntil = now })},
@@ -108,15 +109,15 @@ func TestDecide(t *testing.T) {
 		"what is wrong with the drive is said before what is wrong with its node": {
 			request: request,
 			nodes: []*Node{altered(node("a", aDrive("a1", 9*unit), aDrive("a2", 9*unit)), func(n *Node) {
-				n.Refusal = NodeNotReady
-				n.Drives[0].Refusal = DriveUnclaimed
+				n.Refusal = eligibility.NodeNotReady
+				n.Drives[0].Refusal = eligibility.DriveUnclaimed
 			})},
-			rejected: map[string]Reason{"a1": DriveUnclaimed, "a2": NodeNotReady},
+			rejected: map[string]Reason{"a1": eligibility.DriveUnclaimed, "a2": eligibility.NodeNotReady},
 		},
 		"a drive with partitions of another backend": {
 			request:  request,
 			nodes:    []*Node{altered(node("a", aDrive("a1", 9*unit)), func(n *Node) { n.Drives[0].Holders = []v1alpha1.TargetBackend{v1alpha1.BackendSPDK} })},
-			rejected: map[string]Reason{"a1": BackendElsewhere},
+			rejected: map[string]Reason{"a1": eligibility.BackendElsewhere},
 		},
 		"a drive with partitions of the same backend": {
 			request: request,
@@ -179,7 +180,7 @@ func TestMessage(t *testing.T) {
 	}{
 		"no drive": {want: "0/0 drives can hold 64Mi: no drive is known"},
 		"the most frequent reason first, then by name": {
-			rejected: []Rejection{{"a", "a1", NoRDMAPortal}, {"b", "b1", NoSpace}, {"b", "b2", NoSpace}, {"c", "c1", DriveUnclaimed}},
+			rejected: []Rejection{{"a", "a1", eligibility.NoRDMAPortal}, {"b", "b1", eligibility.NoSpace}, {"b", "b2", eligibility.NoSpace}, {"c", "c1", eligibility.DriveUnclaimed}},
 			want:     "0/4 drives can hold 64Mi: 2 insufficient space, 1 no rdma portal, 1 not claimed",
 		},
 	}

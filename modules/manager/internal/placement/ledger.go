@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,8 +9,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
-	"github.com/distort-io/distort/modules/manager/internal/drive"
 	"github.com/distort-io/distort/modules/manager/internal/heartbeat"
 )
 
@@ -106,20 +105,18 @@ func (i index) names(key string) []string {
 
 // describe makes the Drive of a device. The node is nil when it is not known.
 func (l *Ledger) describe(device *v1alpha1.NVMeDevice, node *v1alpha1.RDMAStorageNode) Drive {
-	t := l.tally(device)
 	d := Drive{
-		Device: device.Name, Serial: device.Spec.SerialNumber, Holders: t.holders, Near: nearTo(device, node),
-		Free: max(0, device.Spec.TotalCapacity-t.used), Contiguous: math.MaxInt64, Full: t.partitions >= v1alpha1.MaxReservations,
-	}
-	if largest := device.Status.LargestFreeExtent; largest > 0 {
-		d.Contiguous = max(0, largest-t.uncarved)
+		Device: device.Name, Serial: device.Spec.SerialNumber, Near: nearTo(device, node),
+		Room: eligibility.RoomOf(device, l.load(device)),
 	}
 	var claim *v1alpha1.NVMeDeviceClaim
-	closed := false
 	if ref := device.Status.ClaimRef; ref != nil {
-		d.Claim, claim, closed = *ref, l.claims[ref.UID], l.closed[ref.UID]
+		d.Claim = *ref
+		if !l.closed[ref.UID] {
+			claim = l.claims[ref.UID]
+		}
 	}
-	d.Refusal = driveRefusal(device, claim, closed, l.duplicate(device.Spec.SerialNumber))
+	d.Refusal = eligibility.Drive(device, claim, l.duplicate(device.Spec.SerialNumber))
 	return d
 }
 
@@ -127,7 +124,7 @@ func (l *Ledger) describe(device *v1alpha1.NVMeDevice, node *v1alpha1.RDMAStorag
 func (l *Ledger) duplicate(serial string) bool {
 	there := 0
 	for name := range l.bySerial[serial] {
-		if !drive.Absent(l.devices[name]) {
+		if !eligibility.Absent(l.devices[name]) {
 			there++
 		}
 	}
@@ -157,12 +154,12 @@ func (l *Ledger) rebuild(name string) Change {
 		}
 		return Change{}
 	}
-	node := &Node{Name: name, Domain: l.defaultDomain, Refusal: nodeRefusal(object, owner)}
+	node := &Node{Name: name, Domain: l.defaultDomain, Refusal: eligibility.Node(object, owner)}
 	if owner != nil {
 		node.Domain = owner.Spec.NetworkDomain
 	}
 	if object != nil {
-		node.Transports = transportsOf(object)
+		node.Transports = eligibility.Transports(object)
 	}
 	node.AliveUntil, _ = l.beats.Deadline(name)
 	for _, device := range l.byNode.names(name) {

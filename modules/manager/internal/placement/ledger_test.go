@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -43,58 +44,58 @@ func TestLedgerRefuses(t *testing.T) {
 		alter func(*Ledger)
 		want  Reason
 	}{
-		"a drive without claim": {device(func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef = nil }), DriveUnclaimed},
+		"a drive without claim": {device(func(d *v1alpha1.NVMeDevice) { d.Status.ClaimRef = nil }), eligibility.DriveUnclaimed},
 		"a drive of another life of the claim": {device(func(d *v1alpha1.NVMeDevice) {
 			d.Status.ClaimRef.UID = "former"
-		}), ClaimInactive},
-		"a claim that is not active": {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.Status.Active = false }), ClaimInactive},
+		}), eligibility.ClaimInactive},
+		"a claim that is not active": {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.Status.Active = false }), eligibility.ClaimInactive},
 		"a claim of another serial": {func(l *Ledger) {
 			c := aClaim("d1", "n1")
 			c.Spec.SerialNumber = "serial-d2"
 			l.claimSeen(c)
 			l.deviceSeen(aDevice("d1", "n1", 9*unit))
-		}, ClaimInactive},
-		"a claim on another node":       {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.Status.NodeName = "n2" }), ClaimInactive},
-		"a claim that is being deleted": {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.DeletionTimestamp = ptr.To(metav1.Now()) }), ClaimInactive},
-		"a claim that is closed":        {func(l *Ledger) { l.CloseClaim(aClaim("d1", "n1")) }, ClaimInactive},
-		"a claim that is gone":          {func(l *Ledger) { l.claimGone(aClaim("d1", "n1")) }, ClaimInactive},
+		}, eligibility.ClaimInactive},
+		"a claim on another node":       {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.Status.NodeName = "n2" }), eligibility.ClaimInactive},
+		"a claim that is being deleted": {claim(func(c *v1alpha1.NVMeDeviceClaim) { c.DeletionTimestamp = ptr.To(metav1.Now()) }), eligibility.ClaimInactive},
+		"a claim that is closed":        {func(l *Ledger) { l.CloseClaim(aClaim("d1", "n1")) }, eligibility.ClaimInactive},
+		"a claim that is gone":          {func(l *Ledger) { l.claimGone(aClaim("d1", "n1")) }, eligibility.ClaimInactive},
 		"a serial number in two nodes": {func(l *Ledger) {
 			d := aDevice("d9", "n9", unit)
 			d.Spec.SerialNumber = "serial-d1"
 			d.Status.ClaimRef = nil
 			l.deviceSeen(d)
-		}, DuplicateSerial},
+		}, eligibility.DuplicateSerial},
 		"a drive that is not there": {device(func(d *v1alpha1.NVMeDevice) {
 			falseOf(d.Status.Conditions, v1alpha1.ConditionHardwareAvailable)
-		}), DriveUnavailable},
+		}), eligibility.DriveUnavailable},
 		"a drive with foreign content": {device(func(d *v1alpha1.NVMeDevice) {
 			falseOf(d.Status.Conditions, v1alpha1.ConditionMediaUsable)
-		}), DriveUnusable},
+		}), eligibility.DriveUnusable},
 		"a cordoned drive": {device(func(d *v1alpha1.NVMeDevice) {
 			d.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "yes"}
-		}), DriveCordoned},
+		}), eligibility.DriveCordoned},
 		"a drive with as many partitions as it can hold": {device(func(d *v1alpha1.NVMeDevice) {
 			d.Spec.TotalCapacity = 99999 * unit
 			for i := range v1alpha1.MaxReservations {
 				d.Status.Reservations = append(d.Status.Reservations, aReservation(fmt.Sprintf("r%d", i), unit))
 			}
-		}), TooManyPartitions},
-		"a drive without a gap that is large enough": {device(func(d *v1alpha1.NVMeDevice) { d.Status.LargestFreeExtent = unit / 2 }), Fragmented},
+		}), eligibility.TooManyPartitions},
+		"a drive without a gap that is large enough": {device(func(d *v1alpha1.NVMeDevice) { d.Status.LargestFreeExtent = unit / 2 }), eligibility.Fragmented},
 		"a drive locked by another backend": {device(func(d *v1alpha1.NVMeDevice) {
 			d.Status.ActiveBackend = v1alpha1.ActiveBackendSPDK
-		}), BackendElsewhere},
-		"a node that is gone": {func(l *Ledger) { l.nodeGone(aNode("n1")) }, NodeUnknown},
+		}), eligibility.BackendElsewhere},
+		"a node that is gone": {func(l *Ledger) { l.nodeGone(aNode("n1")) }, eligibility.NodeUnknown},
 		"a node that is not ready": {storage(func(n *v1alpha1.RDMAStorageNode) {
 			falseOf(n.Status.Conditions, v1alpha1.ConditionReady)
-		}), NodeNotReady},
+		}), eligibility.NodeNotReady},
 		"a node whose scan was incomplete": {storage(func(n *v1alpha1.RDMAStorageNode) {
 			falseOf(n.Status.Conditions, v1alpha1.ConditionNVMeInventoryReady)
-		}), InventoryIncomplete},
-		"a node without portal": {storage(func(n *v1alpha1.RDMAStorageNode) { n.Spec.Portals = nil }), NoTCPPortal},
-		"a disabled owner":      {owner(func(o *v1alpha1.StorageNode) { o.Spec.Enabled = ptr.To(false) }), NodeDisabled},
+		}), eligibility.InventoryIncomplete},
+		"a node without portal": {storage(func(n *v1alpha1.RDMAStorageNode) { n.Spec.Portals = nil }), eligibility.NoTCPPortal},
+		"a disabled owner":      {owner(func(o *v1alpha1.StorageNode) { o.Spec.Enabled = ptr.To(false) }), eligibility.NodeDisabled},
 		"a cordoned owner": {owner(func(o *v1alpha1.StorageNode) {
 			o.Annotations = map[string]string{v1alpha1.CordonedAnnotation: ""}
-		}), NodeCordoned},
+		}), eligibility.NodeCordoned},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -41,7 +42,7 @@ func (l *Ledger) Place(p *v1alpha1.NVMePartition) Attempt {
 				delete(l.waiting, p.UID)
 				l.decide(&decision{device: placement.Device, assignment: assignment{
 					partition: v1alpha1.ObjectReference{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, claim: placement.Claim.UID,
-					backend: request.Backend, size: request.Size, uncarved: request.Size,
+					Share: eligibility.Share{Backend: request.Backend, Size: request.Size, Uncarved: request.Size},
 				}})
 				change := l.rebuild(placement.Node)
 				change.Reserve = append(change.Reserve, placement.Device)
@@ -65,7 +66,7 @@ func (l *Ledger) reserved(p *v1alpha1.NVMePartition, device *v1alpha1.NVMeDevice
 	switch size := device.Status.Reservations[at].Size; {
 	case device.Status.ClaimRef == nil:
 		return nil, fmt.Sprintf("drive %s is reserved for it, and is not claimed any more", device.Name)
-	case size < rounded(p.Spec.Size):
+	case size < eligibility.Rounded(p.Spec.Size):
 		return nil, fmt.Sprintf("drive %s is reserved for it with %d bytes, and it asks for %d now", device.Name, size, p.Spec.Size)
 	}
 	return &Placement{driveOf(device), device.Name, *device.Status.ClaimRef}, ""
@@ -73,7 +74,7 @@ func (l *Ledger) reserved(p *v1alpha1.NVMePartition, device *v1alpha1.NVMeDevice
 
 // request is what a partition asks for, or why it cannot be had.
 func (l *Ledger) request(p *v1alpha1.NVMePartition) (Request, string) {
-	request := Request{Size: rounded(p.Spec.Size), Backend: p.Spec.TargetBackend, Transport: p.Spec.Transport}
+	request := Request{Size: eligibility.Rounded(p.Spec.Size), Backend: p.Spec.TargetBackend, Transport: p.Spec.Transport}
 	if p.Spec.Topology != nil {
 		request.Topology = *p.Spec.Topology
 	}

@@ -41,7 +41,7 @@ func (l *Ledger) Plan(device string) (Plan, bool) {
 		plan.Free = ptr.To(l.freeOf(d))
 	}
 	l.each(d, func(a *assignment) {
-		plan.Reservations = append(plan.Reservations, v1alpha1.Reservation{ObjectReference: a.partition, Size: a.size, TargetBackend: a.backend})
+		plan.Reservations = append(plan.Reservations, v1alpha1.Reservation{ObjectReference: a.partition, Size: a.Size, TargetBackend: a.Backend})
 	})
 	slices.SortFunc(plan.Reservations, func(a, b v1alpha1.Reservation) int { return cmp.Compare(a.UID, b.UID) })
 	return plan, true
@@ -147,9 +147,9 @@ func (l *Ledger) recheck(device *v1alpha1.NVMeDevice) Change {
 	if len(decided) == 0 {
 		return Change{}
 	}
-	t, largest := l.tally(device), device.Status.LargestFreeExtent
-	stands := t.used <= device.Spec.TotalCapacity && t.partitions <= v1alpha1.MaxReservations &&
-		len(t.holders) == 1 && (largest == 0 || t.uncarved <= largest)
+	load, largest := l.load(device), device.Status.LargestFreeExtent
+	stands := load.Used <= device.Spec.TotalCapacity && load.Partitions <= v1alpha1.MaxReservations &&
+		len(load.Holders) == 1 && (largest == 0 || load.Uncarved <= largest)
 	for _, d := range decided {
 		stands = stands && device.Status.ClaimRef != nil && device.Status.ClaimRef.UID == d.claim
 	}

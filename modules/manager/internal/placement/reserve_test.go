@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -28,7 +29,7 @@ func TestDecisionCountsAtOnceAndIsPlacedOnceReserved(t *testing.T) {
 	if attempt := l.Place(p); attempt != (Attempt{}) {
 		t.Fatalf("before the reservation there is nothing to do, got %+v", attempt)
 	}
-	if attempt := l.Place(aPartition("q", unit)); !strings.Contains(attempt.Refusal, string(NoSpace)) {
+	if attempt := l.Place(aPartition("q", unit)); !strings.Contains(attempt.Refusal, string(eligibility.NoSpace)) {
 		t.Fatalf("the space of a decision was given away: %+v", attempt)
 	}
 	device := reserve(t, l, "d1")
@@ -221,16 +222,16 @@ func TestFragmentation(t *testing.T) {
 			t.Errorf("%d units: got %+v, want refusal %q", size/unit, attempt, reason)
 		}
 	}
-	refused(10*unit, NoSpace)
-	refused(5*unit, Fragmented)
+	refused(10*unit, eligibility.NoSpace)
+	refused(5*unit, eligibility.Fragmented)
 	mustPlace(t, l, aPartition("uncarved", 2*unit)) // the agent may cut it out of the largest extent
-	refused(3*unit, Fragmented)
+	refused(3*unit, eligibility.Fragmented)
 	mustDecide(t, l, aPartition("decided", unit))
-	refused(2*unit, Fragmented)
+	refused(2*unit, eligibility.Fragmented)
 	grown := carved.DeepCopy()
 	grown.Spec.Size = 4 * unit
 	l.partitionSeen(grown)
-	refused(unit, Fragmented)
+	refused(unit, eligibility.Fragmented)
 
 	told := changes(l)
 	d = reserve(t, l, "d1").DeepCopy()

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
-	"github.com/distort-io/distort/modules/manager/internal/drive"
 	"github.com/distort-io/distort/modules/manager/internal/gather"
 )
 
@@ -27,7 +27,7 @@ func RemoveDevice(i *gather.Inventory, serial string) (*Plan, error) {
 			p.affect(i, v, Stored, i.PodsOf(v), "for good: the data is on this drive alone")
 		}
 		p.release(d, volumes)
-		if drive.Absent(d) {
+		if eligibility.Absent(d) {
 			p.Notes = append(p.Notes, fmt.Sprintf("the drive is not in node %s now", d.Spec.NodeName))
 		}
 	}

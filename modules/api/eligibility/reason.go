@@ -1,0 +1,44 @@
+// Package eligibility has the rules by which drives and storage nodes hold new
+// volumes (design.md §5). distort-manager places by them and distort-csi answers
+// GetCapacity by them, so that what is promised can be placed.
+package eligibility
+
+import "github.com/distort-io/distort/modules/api/v1alpha1"
+
+// Reason says why a drive cannot hold a volume, in words that fit after a
+// count: "2 insufficient space". The empty Reason means that it can.
+type Reason string
+
+// Reasons that concern a drive whatever is asked of it.
+const (
+	DriveUnclaimed   Reason = "not claimed"
+	ClaimInactive    Reason = "claim not active"
+	DuplicateSerial  Reason = "serial number not unique"
+	DriveUnavailable Reason = "drive not available"
+	DriveUnusable    Reason = "drive content not usable"
+	DriveCordoned    Reason = "drive cordoned"
+)
+
+// Reasons that concern every drive of a node.
+const (
+	NodeUnknown         Reason = "storage node unknown"
+	NodeNotReady        Reason = "storage node not ready"
+	InventoryIncomplete Reason = "inventory of drives incomplete"
+	NodeDisabled        Reason = "storage node disabled"
+	NodeCordoned        Reason = "storage node cordoned"
+)
+
+// Reasons that depend on what is asked.
+const (
+	NoRDMAPortal      Reason = "no rdma portal"
+	NoTCPPortal       Reason = "no tcp portal"
+	BackendElsewhere  Reason = "held by another backend"
+	TooManyPartitions Reason = "too many partitions"
+	NoSpace           Reason = "insufficient space"
+	// Fragmented: the space is there, but perhaps not in one piece.
+	Fragmented Reason = "free space fragmented"
+)
+
+func noPortal(transport v1alpha1.Transport) Reason {
+	return Reason("no " + string(transport) + " portal")
+}
