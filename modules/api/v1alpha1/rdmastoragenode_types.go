@@ -55,7 +55,8 @@ const (
 )
 
 // Condition TargetAudited of an RDMAStorageNode: subsystems, admitted hosts and,
-// where the target shows them, live controllers are what the objects say. It has
+// where the target shows them, live controllers are what the objects say, and nobody
+// else exports a claimed drive. The message names what the target does not show. It has
 // the reasons of an NVMeDevice's condition Audited. Written by distort-agent.
 const ConditionTargetAudited = "TargetAudited"
 

@@ -193,7 +193,7 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 func addReports(mgr manager.Manager, o Options, host Host, gate *partition.Gate, uevents *report.Uevents, check *partition.Check) error {
 	reporter, err := report.New(report.Config{
 		Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: host.Hardware, Media: host.Media,
-		Tables: host.Manager, Strangers: check.Strangers, Ready: gate.IsOpen,
+		Tables: host.Manager, Strangers: check.Strangers, Unseen: check.Unseen, Ready: gate.IsOpen,
 		TCPPort: o.TCPPort, RDMAPort: o.RDMAPort, Delay: jitter.HalfToFull(o.ScanInterval),
 	})
 	if err != nil {

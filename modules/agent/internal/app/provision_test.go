@@ -514,12 +514,14 @@ func TestExportedIsWithdrawnWhileTheTargetRefusesAndComesBack(t *testing.T) {
 	}
 }
 
-// Fault RR5: what the agent did not make it does not touch.
+// Fault RR5: what the agent did not make it does not touch. Somebody else's export is
+// none of its business unless it has a drive that DISTORT was given.
 func TestStrangersOnTheTargetAreLeftAlone(t *testing.T) {
+	const theirs, onOurs = "nqn.2014-08.org.example:theirs", "nqn.2014-08.org.example:ours"
 	w := newWorld(t)
-	w.node.Kernel.AddDevice("/dev/sdz")
 	orphan := volumetest.NQN(w.node.Partition("gone", sliceSize))
-	stranger := makeStrangers(w, orphan, "nqn.2014-08.org.example:mine")
+	drive := "/dev/" + w.node.Drive.Inventory().Name
+	stranger := makeStrangers(w, map[string]string{"/dev/sdy": orphan, "/dev/sdz": theirs, drive: onOurs})
 	p := w.node.Partition("pvc-1", sliceSize)
 	w.create(p)
 	a := w.boot()
@@ -529,7 +531,9 @@ func TestStrangersOnTheTargetAreLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{orphan}, found.Strangers); diff != "" {
+	want := []string{orphan, "subsystem " + onOurs + " with " + drive + " of the claimed drive " + serial}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, found.Strangers); diff != "" {
 		t.Errorf("strangers (-want +got):\n%s", diff)
 	}
 	w.delete(p)
@@ -539,12 +543,12 @@ func TestStrangersOnTheTargetAreLeftAlone(t *testing.T) {
 	}
 }
 
-// makeStrangers makes subsystems that no object speaks of, and returns the node then.
-func makeStrangers(w *world, nqns ...string) []string {
+// makeStrangers makes subsystems that no object speaks of, by the path of their
+// device, and returns the node then.
+func makeStrangers(w *world, nqns map[string]string) []string {
 	w.t.Helper()
-	for i, nqn := range nqns {
+	for path, nqn := range nqns {
 		uuid := nvmeof.DeriveUUID(nqn)
-		path := []string{"/dev/sdy", "/dev/sdz"}[i]
 		w.node.Kernel.AddDevice(path)
 		_, err := w.node.Boot(w.t, nil).Target.Ensure(w.t.Context(), nvmeof.Subsystem{
 			NQN: nqn, Serial: nvmeof.DeriveSerial(nqn),

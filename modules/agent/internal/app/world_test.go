@@ -139,7 +139,7 @@ func (w *world) newAgent() *agent {
 	gate := partition.NewGate()
 	reporter, err := report.New(report.Config{
 		Client: p.Client, NodeName: nodeName, Hardware: w.node, Media: p, Tables: p.Manager,
-		Strangers: func() ([]string, bool) { return nil, true }, Ready: func() bool { return true }, TCPPort: 4420, RDMAPort: 4421,
+		Strangers: func() ([]string, bool) { return nil, true }, Unseen: func() string { return "" }, Ready: func() bool { return true }, TCPPort: 4420, RDMAPort: 4421,
 		Now: func() time.Time { return now },
 	})
 	if err != nil {

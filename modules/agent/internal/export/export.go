@@ -67,6 +67,11 @@ type Observation interface {
 	// those given. They are reported and never touched: only the object of a volume
 	// permits to remove its export.
 	Strangers(volumes []types.UID) []string
+	// Foreign are the devices of the exports that do not have a name of DISTORT's, by
+	// name of the export. They are somebody else's.
+	Foreign() map[string][]string
+	// Unseen says what the target does not show; empty when it shows everything.
+	Unseen() string
 	// Guests describes the hosts that are connected to the volume's export although
 	// the volume does not admit them; none where the target does not show who is.
 	Guests(v Volume) []string

@@ -152,6 +152,28 @@ func (o kernelObservation) Strangers(volumes []types.UID) []string {
 	return out
 }
 
+func (o kernelObservation) Foreign() map[string][]string {
+	out := map[string][]string{}
+	for name, state := range o {
+		if _, ours := identity.ExternalIDOfNQN(name); ours {
+			continue
+		}
+		for _, ns := range state.Namespaces {
+			out[name] = append(out[name], ns.DevicePath)
+		}
+	}
+	return out
+}
+
+func (o kernelObservation) Unseen() string {
+	for _, state := range o {
+		if state.ConnectedHosts == nil {
+			return "live controllers are not observable on this kernel"
+		}
+	}
+	return ""
+}
+
 func (o kernelObservation) Guests(v Volume) []string {
 	var out []string
 	for _, host := range o[nqn(v.UID)].ConnectedHosts {

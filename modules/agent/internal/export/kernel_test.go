@@ -106,6 +106,19 @@ func TestObservationComparesInMemory(t *testing.T) {
 	if got := o.Strangers([]types.UID{uid}); len(got) != 0 {
 		t.Errorf("strangers = %v, want none", got)
 	}
+	if got := o.Foreign(); len(got) != 0 {
+		t.Errorf("foreign = %v, want none", got)
+	}
+	if got := o.Unseen(); got == "" {
+		t.Error("nothing says that this kernel does not show its controllers")
+	}
+	shown, err := export.NewKernel(kernel.New(k, kernel.WithDebugFS(k.Debug()))).Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shown.Unseen(); got != "" {
+		t.Errorf("%q, and the kernel shows its controllers", got)
+	}
 }
 
 // A former address stays only where the target listens on it now, and a stranger's

@@ -31,6 +31,7 @@ type Check struct {
 	changed  func()
 	// strangers are those of the last look, nil before the first.
 	strangers atomic.Pointer[[]string]
+	unseen    atomic.Pointer[string]
 }
 
 // NewCheck returns a Check. A nil delay means 30 to 60 seconds, at random. changed
@@ -49,6 +50,15 @@ func (c *Check) Strangers() ([]string, bool) {
 		return *list, true
 	}
 	return nil, false
+}
+
+// Unseen says what of the target the looks do not show, whatever there is; empty when
+// they show everything.
+func (c *Check) Unseen() string {
+	if text := c.unseen.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // Start implements manager.Runnable.
@@ -80,7 +90,8 @@ func (c *Check) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if last, known := c.Strangers(); !known || !slices.Equal(found.Strangers, last) {
+	last, known := c.Strangers()
+	if blind := c.unseen.Swap(&found.Unseen); !known || *blind != found.Unseen || !slices.Equal(found.Strangers, last) {
 		if len(found.Strangers) > 0 {
 			logger.Info("the target has what no object asks for; it is left alone", "strangers", found.Strangers)
 		}

@@ -132,7 +132,9 @@ func (r *Reporter) targetAudit(partitions []v1alpha1.NVMePartition) (metav1.Cond
 		}
 	}
 	slices.Sort(missing)
-	return auditCondition(v1alpha1.ConditionTargetAudited, strangers, missing), true
+	c := auditCondition(v1alpha1.ConditionTargetAudited, strangers, missing)
+	c.Message = strings.TrimPrefix(strings.TrimSuffix(c.Message+"; "+r.Unseen(), "; "), "; ")
+	return c, true
 }
 
 func auditCondition(kind string, strangers, missing []string) metav1.Condition {

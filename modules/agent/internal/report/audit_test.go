@@ -93,6 +93,22 @@ func TestTargetIsAuditedOnceItWasLookedAt(t *testing.T) {
 	want(t, w.node(t).Status.Conditions, v1alpha1.ConditionTargetAudited, metav1.ConditionFalse, v1alpha1.ReasonPartsMissing, "export of n/broken")
 }
 
+// What could not be looked at is said, so that a clean audit is not taken for more
+// than it is.
+func TestTargetAuditSaysWhatItCannotSee(t *testing.T) {
+	const blind = "live controllers are not observable on this kernel"
+	w := newWorld(t)
+	w.audited, w.unseen = []string{}, blind
+	w.look(t)
+	want(t, w.node(t).Status.Conditions, v1alpha1.ConditionTargetAudited, metav1.ConditionTrue, v1alpha1.ReasonAuditClean, blind)
+	w.audited = []string{"a stranger"}
+	w.look(t)
+	want(t, w.node(t).Status.Conditions, v1alpha1.ConditionTargetAudited, metav1.ConditionFalse, v1alpha1.ReasonStrangersFound, "a stranger; "+blind)
+	if got := w.look(t); len(got) != 0 {
+		t.Errorf("another look writes %v", got)
+	}
+}
+
 // Writes for the table are those of the report, and it is read only when it may
 // have changed.
 func TestTableIsReadWhenItChangedOrTheMediumWasProbed(t *testing.T) {

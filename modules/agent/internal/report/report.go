@@ -69,6 +69,9 @@ type Config struct {
 	// Strangers are what the target has although no object asks for it; false when
 	// nobody has looked yet (partition.Check).
 	Strangers func() ([]string, bool)
+	// Unseen says what of the target nobody can see on this node; empty when all of it
+	// is seen.
+	Unseen func() string
 	// Ready tells whether every target of the node was looked at since the agent
 	// started (partition.Gate).
 	Ready func() bool
@@ -90,8 +93,8 @@ type Reporter struct {
 
 // New returns a Reporter.
 func New(c Config) (*Reporter, error) {
-	if c.Client == nil || c.NodeName == "" || c.Hardware == nil || c.Media == nil || c.Tables == nil || c.Strangers == nil || c.Ready == nil {
-		return nil, errors.New("reporter: client, node name, hardware, media, tables, strangers and ready must all be set")
+	if c.Client == nil || c.NodeName == "" || c.Hardware == nil || c.Media == nil || c.Tables == nil || c.Strangers == nil || c.Unseen == nil || c.Ready == nil {
+		return nil, errors.New("reporter: client, node name, hardware, media, tables, strangers, unseen and ready must all be set")
 	}
 	if c.TCPPort < 1 || c.TCPPort > 65535 || c.RDMAPort < 1 || c.RDMAPort > 65535 || c.TCPPort == c.RDMAPort {
 		return nil, fmt.Errorf("reporter: TCP port %d and RDMA port %d must differ and lie in 1 to 65535", c.TCPPort, c.RDMAPort)

@@ -41,6 +41,7 @@ type world struct {
 	tables  map[string]carve.Survey
 	changes uint64
 	audited []string // strangers on the target
+	unseen  string   // what of the target nobody can see
 	probed  []string // serials probed, in order
 	started bool
 	clock   time.Time
@@ -110,8 +111,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			},
 		}).Build()
 	r, err := New(Config{Client: c, NodeName: node, Hardware: w, Media: w, Tables: w, Ready: func() bool { return w.started },
-		Strangers: func() ([]string, bool) { return w.audited, w.audited != nil },
-		TCPPort:   4420, RDMAPort: 4421, Delay: func() time.Duration { return 45 * time.Second }, Now: func() time.Time { return w.clock }})
+		Strangers: func() ([]string, bool) { return w.audited, w.audited != nil }, Unseen: func() string { return w.unseen },
+		TCPPort: 4420, RDMAPort: 4421, Delay: func() time.Duration { return 45 * time.Second }, Now: func() time.Time { return w.clock }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func TestReporterOnAnAPIServer(t *testing.T) {
 		Name: "nvme0n1", Path: "/dev/nvme0n1", Dev: inventory.DevNum{Major: 259}, SizeBytes: 1 << 40, BlockBytes: 4096}
 	h.set(inventory.Scan{Complete: true, Drives: []inventory.Drive{drive}})
 	r, err := report.New(report.Config{Client: mgr.GetClient(), NodeName: node, Hardware: h, Media: h, Tables: h,
-		Ready: func() bool { return true }, Strangers: func() ([]string, bool) { return nil, true },
+		Ready: func() bool { return true }, Strangers: func() ([]string, bool) { return nil, true }, Unseen: func() string { return "" },
 		TCPPort: 4420, RDMAPort: 4421, Delay: func() time.Duration { return time.Hour }}) // only events wake it here
 	if err != nil {
 		t.Fatal(err)

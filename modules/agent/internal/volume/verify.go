@@ -19,9 +19,11 @@ type Verification struct {
 	// Broken has what differs, by the UID of the volume.
 	Broken map[types.UID][]string
 	// Strangers are exports with a name of DISTORT's that belong to no volume of this
-	// node, and hosts that are connected to a volume which does not admit them. They
-	// are never touched.
+	// node, other exports of a claimed drive, and hosts that are connected to a volume
+	// which does not admit them. They are never touched.
 	Strangers []string
+	// Unseen says what could not be looked at on this node, whatever there is.
+	Unseen string
 }
 
 // Verifier compares the exports of this node in bulk: one read of each backend,
@@ -52,7 +54,12 @@ func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartiti
 		return Verification{}, err
 	}
 	for _, o := range observed {
-		out.Strangers = append(out.Strangers, o.Strangers(uids)...)
+		foreign, err := v.foreign(ctx, o.Foreign())
+		if err != nil {
+			return Verification{}, err
+		}
+		out.Strangers = append(append(out.Strangers, o.Strangers(uids)...), foreign...)
+		out.Unseen = strings.TrimPrefix(strings.TrimSuffix(out.Unseen+"; "+o.Unseen(), "; "), "; ")
 	}
 	drives := driveCheck{scan: v.locator.drives.Scan(ctx), locator: v.locator, parts: map[string][]inventory.Partition{}}
 	at := oncePortals{from: v.exporter.portals, read: map[v1alpha1.Transport][]v1alpha1.Portal{}}
