@@ -1,8 +1,11 @@
 package handle
 
 import (
+	"encoding/hex"
 	"math"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 type request struct {
@@ -54,4 +57,48 @@ func TestFingerprintOfWhatJSONCannotSayIsAnError(t *testing.T) {
 	if got, err := Fingerprint(math.NaN()); err == nil || got != "" {
 		t.Errorf("got %q, %v, want an error", got, err)
 	}
+}
+
+// FuzzFingerprint: the same request always has the same fingerprint, one that differs
+// in any field, or has its text divided otherwise, another.
+func FuzzFingerprint(f *testing.F) {
+	f.Add("x", int64(1), "a", "1")
+	f.Add("", int64(0), "", "")
+	f.Add(`","size":2,"name":"`, int64(-1), "\x00", "<&>\u2028")
+	f.Add("x", int64(math.MaxInt64), "added", "y")
+	f.Fuzz(func(t *testing.T, name string, size int64, key, value string) {
+		for _, text := range []string{name, key, value} {
+			if !utf8.ValidString(text) {
+				t.Skip("gRPC carries no such string, and JSON takes all of them for one")
+			}
+		}
+		of := func(r request) string {
+			t.Helper()
+			got, err := Fingerprint(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if raw, err := hex.DecodeString(got); err != nil || len(raw) != 32 || got != strings.ToLower(got) {
+				t.Errorf("%q is not 64 hexadecimal digits", got)
+			}
+			return got
+		}
+		first := of(request{Name: name, Size: size, Params: map[string]string{key: value}})
+		if again := of(request{Name: name, Size: size, Params: map[string]string{key: value}}); again != first {
+			t.Errorf("the same request has %s and %s", first, again)
+		}
+		for what, other := range map[string]request{
+			"name":             {Name: name + "x", Size: size, Params: map[string]string{key: value}},
+			"size":             {Name: name, Size: size ^ 1, Params: map[string]string{key: value}},
+			"key":              {Name: name, Size: size, Params: map[string]string{key + "x": value}},
+			"value":            {Name: name, Size: size, Params: map[string]string{key: value + "x"}},
+			"no parameter":     {Name: name, Size: size},
+			"a further field":  {Name: name, Size: size, Params: map[string]string{key: value}, Added: "x"},
+			"value in the key": {Name: name, Size: size, Params: map[string]string{key + value + ":": ""}},
+		} {
+			if of(other) == first {
+				t.Errorf("a request with another %s has the same fingerprint", what)
+			}
+		}
+	})
 }

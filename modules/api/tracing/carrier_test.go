@@ -59,3 +59,42 @@ func TestCarrier(t *testing.T) {
 		})
 	}
 }
+
+// FuzzCarrier: whatever comes as a key or a value, an object gets the annotations of
+// trace context only, each once, and reads back what it got.
+func FuzzCarrier(f *testing.F) {
+	f.Add("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "other")
+	f.Add("tracestate", "a=1,b=2", "")
+	f.Add("Traceparent", "x", "y")
+	f.Add(TraceparentAnnotation, "x", "y")
+	f.Add("", "", "")
+	f.Fuzz(func(t *testing.T, key, value, later string) {
+		object := &metav1.ObjectMeta{Annotations: map[string]string{"kept": "as it is"}}
+		c := Carrier{Object: object}
+		c.Set(key, value)
+		known := key == "traceparent" || key == "tracestate"
+		want := ""
+		if known {
+			want = value
+		}
+		if got := c.Get(key); got != want {
+			t.Errorf("Get(%q) = %q after Set of %q", key, got, value)
+		}
+		stored := 1
+		if want != "" {
+			stored = 2
+		}
+		if len(object.Annotations) != stored || object.Annotations["kept"] != "as it is" {
+			t.Errorf("annotations %v after Set(%q, %q)", object.Annotations, key, value)
+		}
+		c.Set(key, later)
+		if got := c.Get(key); want != "" && got != want {
+			t.Errorf("Get(%q) = %q: %q has taken the place of %q", key, got, later, want)
+		}
+		for _, k := range c.Keys() {
+			if c.Get(k) == "" || k != key {
+				t.Errorf("key %q is listed, and only %q was set", k, key)
+			}
+		}
+	})
+}
