@@ -1,83 +1,66 @@
-// Package conformance runs the conformance suite of modules/nvmeof against the
-// real kernel: the test binary is built here, copied into the storage guest and
-// run there.
+// Package conformance runs tests of the modules that need a kernel of their own
+// against the real one: each test binary is built here, copied into a guest and run
+// there. What the modules' fakes are held against, these hold against Linux.
 package conformance
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/distort-io/distort/e2e/internal/guestexec"
 	"github.com/distort-io/distort/e2e/internal/layout"
-	"github.com/distort-io/distort/e2e/internal/repo"
 	"github.com/distort-io/distort/e2e/internal/suite"
 )
 
 const (
 	storageNode = "storage"
-	binary      = "/run/lab/kernel.test"
-	realKernel  = "TestRealKernelConforms"
+	// ownIPv6 is an address of the storage guest for this suite alone. It is on the
+	// loopback interface, where the agent looks for none to serve volumes on.
+	ownIPv6 = "fd77::10"
 )
 
 // TestKernelTarget uses RAM disks and ports of its own, so that it does not
-// touch what the agent exports.
+// touch what the agent exports. It listens on IPv4 and IPv6.
 func TestKernelTarget(t *testing.T) {
-	l := suite.Open(t)
-	ctx := t.Context()
+	guest := suite.Guest(t, suite.Open(t), storageNode)
 	node, err := layout.Find(storageNode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	guest := suite.Guest(t, l, storageNode)
-	built := build(t)
-	if _, err := guest.Output(ctx, "modprobe", "--", "brd", "rd_nr=2", "rd_size=65536"); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"tee", binary}, {"chmod", "755", binary}} {
-		code, err := guest.Run(ctx, guestexec.Request{Args: args}, guestexec.Streams{In: bytes.NewReader(built)})
-		if err != nil || code != 0 {
-			t.Fatalf("copy the test into guest %s: exit code %d, %v", storageNode, code, err)
-		}
-	}
-	var out bytes.Buffer
-	code, err := guest.Run(ctx, guestexec.Request{
-		Args: []string{binary, "-test.v", "-test.run=^" + realKernel + "$", "-test.timeout=20m"},
-		Env: []string{
-			"NVMEOF_CONFORMANCE_ROOT=/sys/kernel/config/nvmet",
-			"NVMEOF_CONFORMANCE_DEVICES=/dev/ram0,/dev/ram1",
-			"NVMEOF_CONFORMANCE_LISTENERS=tcp://" + node.Address() + ":14420,rdma://" + node.Address() + ":14421",
-		},
-	}, guestexec.Streams{Out: &out, Err: &out})
-	t.Log("\n" + out.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code != 0 || !strings.Contains(out.String(), "--- PASS: "+realKernel) {
-		t.Errorf("the real kernel does not conform: exit code %d", code)
-	}
+	suite.Must(t, err)
+	output(t, guest, "modprobe", "--", "brd", "rd_nr=2", "rd_size=65536")
+	output(t, guest, "ip", "-6", "addr", "add", ownIPv6+"/128", "dev", "lo")
+	t.Cleanup(func() { cleanUp(t, guest, "ip", "-6", "addr", "del", ownIPv6+"/128", "dev", "lo") })
+	runInGuest(t, guest, program{module: "nvmeof", pkg: "./kernel", run: "^TestRealKernelConforms$", passes: []string{"TestRealKernelConforms"}, env: []string{
+		"NVMEOF_CONFORMANCE_ROOT=/sys/kernel/config/nvmet",
+		"NVMEOF_CONFORMANCE_DEVICES=/dev/ram0,/dev/ram1",
+		"NVMEOF_CONFORMANCE_LISTENERS=" + strings.Join([]string{
+			"tcp://" + node.Address() + ":14420", "rdma://" + node.Address() + ":14421", "tcp://[" + ownIPv6 + "]:14422",
+		}, ","),
+	}})
 }
 
-// build compiles the test binary and returns its content.
-func build(t *testing.T) []byte {
+// TestPartitionManager carves a loop device with the kernel and the programs that the
+// agent has on a storage node.
+func TestPartitionManager(t *testing.T) {
+	guest := suite.Guest(t, suite.Open(t), storageNode)
+	output(t, guest, "modprobe", "--", "loop")
+	runInGuest(t, guest, program{
+		module: "agent", pkg: "./internal/carve/gpt", run: "^TestHostDevice$", passes: []string{"TestHostDevice"}, env: []string{"DISTORT_TEST_CARVE=loop"},
+	})
+}
+
+// TestFilesystems makes, mounts, grows and checks ext4 and xfs as the node plugin does.
+func TestFilesystems(t *testing.T) {
+	guest := suite.Guest(t, suite.Open(t), layout.Consumers()[0])
+	for _, module := range []string{"loop", "ext4", "xfs"} {
+		output(t, guest, "modprobe", "--", module)
+	}
+	runInGuest(t, guest, program{
+		module: "csi", pkg: "./internal/filesystem", run: "^(TestOnTheRunningHost|TestExt4Size)$",
+		passes: []string{"TestOnTheRunningHost/ext4", "TestOnTheRunningHost/xfs", "TestExt4Size"},
+	})
+}
+
+func output(t *testing.T, guest *guestexec.Client, args ...string) {
 	t.Helper()
-	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "kernel.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-o", path, "./kernel")
-	cmd.Dir = filepath.Join(root, "modules", "nvmeof")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the suite: %v\n%s", err, out)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+	_, err := guest.Output(t.Context(), args...)
+	suite.Must(t, err)
 }
