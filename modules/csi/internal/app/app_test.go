@@ -165,6 +165,9 @@ func TestFlagsAreRefusedByName(t *testing.T) {
 
 func TestFlagDefaultsComeFromTheDownwardAPI(t *testing.T) {
 	o := flags(t)
+	if o.MaxVolumes != 128 {
+		t.Errorf("a node takes %d volumes by default, want 128 (PL5)", o.MaxVolumes)
+	}
 	if o.NodeID != "worker-from-env" || o.Namespace != "namespace-from-env" || o.Mode != app.ModeAll || o.DefaultBackend != "kernel" {
 		t.Errorf("got %+v", o)
 	}

@@ -37,6 +37,11 @@ func (m Mode) node() bool       { return m == ModeNode || m == ModeAll }
 
 const defaultControllerSocket = "/run/distort/csi/csi.sock"
 
+// defaultMaxVolumes per node: each has a controller with up to 9 queues, and more
+// volumes than kubelet takes pods by default (110) are a mistake more often than a
+// need.
+const defaultMaxVolumes = 128
+
 // Options are the flags.
 type Options struct {
 	Mode                 Mode
@@ -80,7 +85,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet, getenv func(string) string) {
 	f.StringVar(&o.NetworkDomain, "network-domain", "", "this node's network domain; default the value of its label (modes node and all)")
 	f.StringVar(&o.DefaultNetworkDomain, "default-network-domain", v1alpha1.DefaultNetworkDomain, "network domain of storage nodes that no StorageNode describes (modes controller and all)")
 	f.BoolVar(&o.LoadModules, "load-modules", false, "load the kernel's NVMe-oF initiator with modprobe at the start (modes node and all)")
-	f.Int64Var(&o.MaxVolumes, "max-volumes", 0, "how many volumes this node takes; 0 for no limit (modes node and all)")
+	f.Int64Var(&o.MaxVolumes, "max-volumes", defaultMaxVolumes, "how many volumes this node takes; 0 for no limit (modes node and all)")
 	f.IntVar(&o.MaxConnects, "max-connects", 8, "how many connections this node makes at a time (modes node and all)")
 	f.StringVar(&o.ShutdownMarker, "shutdown-marker", "/run/nologin", "file that exists while the host goes down; \"none\" for no such file (modes node and all)")
 	f.DurationVar(&o.ShutdownPatience, "shutdown-patience", 3*time.Second, "how long after SIGTERM the shutdown marker may appear (modes node and all)")
