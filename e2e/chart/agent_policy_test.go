@@ -50,7 +50,9 @@ func own(t *testing.T, what string, err error) {
 
 // TestAgentOwnNode plays what the agent of node-a writes (modules/agent): on what
 // belongs to its node all of it goes through; on what belongs to node-b nothing
-// does, nor without the node in the token.
+// does, nor without the node in the token. The policies match the service accounts that
+// the pods of this chart have (known fault HD2): with another name all writes would go
+// through.
 func TestAgentOwnNode(t *testing.T) {
 	installed(t)
 	a, b, none := on(t, "agent", "node-a"), on(t, "agent", "node-b"), on(t, "agent", "")

@@ -133,6 +133,8 @@ func (v volume) waitUnwell(t *testing.T, l *lab.Lab) {
 	}))
 }
 
+// Known fault RR8: after the restart of the target each volume is written, and read
+// back as it was written.
 func TestIOResumesWhenTheStorageNodeIsBack(t *testing.T) {
 	l, f, done := open(t)
 	defer done()

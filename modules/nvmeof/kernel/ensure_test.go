@@ -49,6 +49,7 @@ func TestEnsureCreatesInTheOrderTheKernelNeeds(t *testing.T) {
 	}
 }
 
+// Fault AG5: the kernel answers EINVAL to a port whose transport module is missing.
 func TestEnsureNamesWhatTheKernelRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kernel *nvmeoftest.Kernel
@@ -222,6 +223,7 @@ func TestHostWithAKeyIsKept(t *testing.T) {
 	}
 }
 
+// Fault AG2: what one caller makes, no other takes away or loses.
 func TestManyCallersShareOneTarget(t *testing.T) {
 	k := nvmeoftest.NewKernel()
 	target := newTarget(k)

@@ -76,7 +76,8 @@ func TestEnsureFencesBeforeItAdmits(t *testing.T) {
 
 // What is in the socket of a controller that was told to end is carried out
 // later, if it finds an enabled namespace. It must find none, however long the
-// kernel takes, whoever is admitted in between.
+// kernel takes, whoever is admitted in between. So a detach by the clock, from a node
+// that is well and still has the volume mounted, is safe (fault PU1).
 func TestWritesOnTheirWayNeverLandAfterTheFence(t *testing.T) {
 	for name, fence := range map[string]func(*testing.T, *kernel.Target) error{
 		"revoke":         revokes(hostOld),

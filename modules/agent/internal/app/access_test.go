@@ -46,6 +46,7 @@ func shared(p *v1alpha1.NVMePartition) {
 	p.Spec.AccessMode, p.Spec.AccessType, p.Spec.Filesystem = v1alpha1.ReadWriteMany, v1alpha1.AccessBlock, ""
 }
 
+// Fault DV11: the list is in force, for every host that is not on it.
 func TestAttachAdmitsExactlyItsHostAndWritesOnce(t *testing.T) {
 	w, a, p := exported(t)
 	at := w.node.Attachment(p, consumer)

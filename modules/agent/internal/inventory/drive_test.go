@@ -79,6 +79,7 @@ func TestDeniedDrivesAreNotInventory(t *testing.T) {
 	}
 }
 
+// Fault DI1: both drives are named and neither is used.
 func TestDuplicateSerialIdentifiesNoDrive(t *testing.T) {
 	roots := unpack(t, "storage-all-bound")
 	write(t, roots.Sys+"/class/nvme/nvme3/serial", "DISTORT0001         \n")

@@ -275,6 +275,7 @@ func TestConnectToWhatIsNotAllowedOrNotThere(t *testing.T) {
 	}
 }
 
+// ST10: no other volume loses its connection, and this one keeps none.
 func TestDisconnectEndsEveryControllerOfTheSubsystemOnly(t *testing.T) {
 	v2 := exported()
 	v2.NQN, v2.UUID = nqn2, uuid2

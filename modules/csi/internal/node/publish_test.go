@@ -84,7 +84,8 @@ func TestPublishNeedsTheStageItIsPublishedFor(t *testing.T) {
 }
 
 // The recorded trap: the connection was lost and made again; the staging path
-// still shows the dead device.
+// still shows the dead device (known fault BM11). It is refused, taken away, and made
+// anew.
 func TestPublishRefusesADeadStage(t *testing.T) {
 	h := newHost(t)
 	h.must(h.stage())

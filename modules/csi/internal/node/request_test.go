@@ -12,7 +12,7 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/node"
 )
 
-// SE1, SE4: every field of a request has one grammar, and a bad one has no
+// SE1, SE2, SE4: every field of a request has one grammar, and a bad one has no
 // effect.
 func TestBadRequestsHaveNoEffect(t *testing.T) {
 	h := newHost(t)

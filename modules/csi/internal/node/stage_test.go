@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/filesystem"
 	"github.com/distort-io/distort/modules/csi/internal/filesystem/filesystemtest"
 	"github.com/distort-io/distort/modules/csi/internal/formatonce"
+	"github.com/distort-io/distort/modules/csi/internal/initiator"
 	"github.com/distort-io/distort/modules/csi/internal/publishcontext"
 )
 
@@ -91,6 +93,25 @@ func TestStageRefusesAContextThatIsNotItsOwn(t *testing.T) {
 				t.Errorf("did %q", h.ops)
 			}
 		})
+	}
+}
+
+// ST23: a volume that was at another address is sought where the publish context says,
+// and nowhere else.
+func TestStageConnectsToThePortalsOfItsContext(t *testing.T) {
+	h := newHost(t)
+	h.must(h.stage())
+	h.must(h.unstage())
+	moved := portal
+	moved.Address = netip.MustParseAddr("10.0.0.9")
+	v := exported(uid)
+	v.Portals = []initiator.Portal{moved}
+	h.must(h.kernel.Export(v))
+	before := len(h.kernel.Written())
+	h.must(h.stage(h.withContext(func(c *publishcontext.Context) { c.Portals = v.Portals })))
+	written := h.kernel.Written()[before:]
+	if len(written) != 1 || !strings.Contains(written[0], "traddr=10.0.0.9,") {
+		t.Errorf("connected by %q, want 10.0.0.9 alone", written)
 	}
 }
 

@@ -82,6 +82,7 @@ func drives(t *testing.T, units ...int64) {
 	}
 }
 
+// Fault PL1.
 func TestTwoManagersWithoutElectionNeverOvercommit(t *testing.T) {
 	const count = 500
 	empty(t)

@@ -296,6 +296,7 @@ func TestDeletedPartitionThatWasPlacedIsTheAgents(t *testing.T) {
 	}
 }
 
+// Fault PL1: a burst finds no stale free space.
 func TestBurstNeverOvercommits(t *testing.T) {
 	const count = 100
 	sizes := map[string]int64{"a": 20, "b": 31, "c": 7}

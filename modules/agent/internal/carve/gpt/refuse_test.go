@@ -81,6 +81,7 @@ func TestDriveInUseIsNotInitialised(t *testing.T) {
 	}
 }
 
+// Fault DI7.
 func TestRefusalNamesTheDriveAndTheSignature(t *testing.T) {
 	d := carvetest.NewDrive("FAKE0001", 1<<30)
 	d.SetSignatures(carvetest.Signature{Type: "ext4", Offset: 0x438, UUID: "da79f20b-f0c1-465d-b362-ec96a1d509cb", Usage: "filesystem"})
