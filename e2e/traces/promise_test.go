@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/distort-io/distort/modules/api/capacity"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
 // overTCP are the parameters of every volume here: the agent's node has a TCP portal.
@@ -42,6 +43,7 @@ func TestWhatGetCapacityPromisesCanBePlaced(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for range 8 { // more than the gaps that this row leaves
+		s.settled()
 		if size := s.promised(); size > 0 {
 			_, _ = s.create(fmt.Sprintf("rest-%d", size), size) // refused while the agent has not looked again
 		}
@@ -49,13 +51,15 @@ func TestWhatGetCapacityPromisesCanBePlaced(t *testing.T) {
 	s.promiseHolds(6)
 }
 
-// promiseHolds tries until question and trials fall between two looks of the agent at
-// the drive: what was carved since the last one is promised and refused.
+// promiseHolds asks and tries when the drive's status is that of what is there, and
+// again if the agent has looked at the drive meanwhile: what was carved since its last
+// look is promised and refused.
 func (s *system) promiseHolds(round int) {
 	t := s.t
 	t.Helper()
 	var wrong string
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		s.settled()
 		promised := s.promised()
 		id, err := s.create(fmt.Sprintf("larger-%d", round), promised+capacity.Unit)
 		if err == nil {
@@ -68,6 +72,7 @@ func (s *system) promiseHolds(round int) {
 		if promised == 0 {
 			return
 		}
+		s.settled()
 		if id, err = s.create(fmt.Sprintf("largest-%d", round), promised); err == nil {
 			s.deleteVolume(id)
 			return
@@ -75,6 +80,22 @@ func (s *system) promiseHolds(round int) {
 		wrong = fmt.Sprintf("%d bytes are promised, and refused: %v", promised, err)
 	}
 	t.Fatalf("round %d, for a minute: %s", round, wrong)
+}
+
+// settled waits until distort-manager has counted what is on the drive, which it does
+// a moment after it changed.
+func (s *system) settled() {
+	s.t.Helper()
+	var all v1alpha1.NVMePartitionList
+	must(s.t, s.api.List(s.t.Context(), &all))
+	var used int64
+	for i := range all.Items {
+		used += all.Items[i].Spec.Size
+	}
+	until(s, &v1alpha1.NVMeDeviceList{}, fmt.Sprintf("%d volumes of %d bytes are counted", len(all.Items), used), func(d *v1alpha1.NVMeDevice) bool {
+		free := d.Status.FreeCapacity
+		return free != nil && *free == d.Spec.TotalCapacity-used && len(d.Status.Reservations) == len(all.Items)
+	})
 }
 
 // promised is what GetCapacity answers as the largest volume, in bytes.

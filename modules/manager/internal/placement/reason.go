@@ -6,6 +6,7 @@ import "github.com/distort-io/distort/modules/api/eligibility"
 // are the constants of package eligibility; these are known here only.
 type Reason = eligibility.Reason
 
+// Reasons that depend on the time, or on other volumes.
 const (
 	NodeSilent      Reason = "storage node without heartbeat"
 	NotTheSource    Reason = "not the drive of the source"
