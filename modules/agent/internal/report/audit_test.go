@@ -109,6 +109,25 @@ func TestTargetAuditSaysWhatItCannotSee(t *testing.T) {
 	}
 }
 
+// As long as its first table were not seen, all of the drive would be called free and
+// all of its partitions missing.
+func TestABlankDriveIsProbedAgainOnceItHasATable(t *testing.T) {
+	w := newWorld(t)
+	probes := func() int {
+		return len(slices.DeleteFunc(slices.Clone(w.probed), func(s string) bool { return s != "A" }))
+	}
+	for _, c := range []struct {
+		changes uint64
+		want    int
+	}{{0, 1}, {0, 1}, {1, 2}, {1, 2}} {
+		w.changes = c.changes
+		w.look(t)
+		if got := probes(); got != c.want {
+			t.Errorf("after %d changes probed %d times, want %d", c.changes, got, c.want)
+		}
+	}
+}
+
 // Writes for the table are those of the report, and it is read only when it may
 // have changed.
 func TestTableIsReadWhenItChangedOrTheMediumWasProbed(t *testing.T) {

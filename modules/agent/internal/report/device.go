@@ -58,11 +58,12 @@ func (r *Reporter) inspect(ctx context.Context, s *sight, have *v1alpha1.NVMeDev
 		delete(r.probes, s.serial)
 		return
 	}
-	p := r.probes[s.serial]
-	if !p.fresh(d, r.Now()) {
+	p, changes := r.probes[s.serial], r.Tables.Changes(d.Serial)
+	if !p.fresh(d, r.Now(), changes) {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 		p = p.next(d, r.Media.Probe(ctx, d), have, r.Now())
+		p.changes = changes
 		r.probes[s.serial] = p
 	}
 	s.found, s.timeouts = p.found, p.timeouts

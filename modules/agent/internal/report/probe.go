@@ -22,11 +22,14 @@ type probe struct {
 	found    media.Finding
 	at       time.Time
 	timeouts int // looks in a row that timed out since found was seen
+	// changes that this agent had made to the drive's table.
+	changes uint64
 }
 
-// fresh tells whether the look still counts.
-func (p probe) fresh(d inventory.Drive, now time.Time) bool {
-	if p.drive != d {
+// fresh tells whether the look still counts. A drive that was blank is not any more
+// when this agent has changed its table since.
+func (p probe) fresh(d inventory.Drive, now time.Time, changes uint64) bool {
+	if p.drive != d || p.found.Verdict == media.Blank && p.changes != changes {
 		return false
 	}
 	period := mediaPause
