@@ -116,6 +116,8 @@ func TestRights(t *testing.T) {
 		{"manager", "update", "coordination.k8s.io", "leases", namespace, "distort-manager", true},
 		{"manager", "create", "events.k8s.io", "events", "default", "", true},
 		{"manager", "update", "coordination.k8s.io", "leases", namespace, "distort-agent-a", false},
+		{"manager", "watch", ours, "nvmevolumeattachments", namespace, "", true},
+		{"manager", "patch", ours, "nvmevolumeattachments", namespace, "", false},
 		{"manager", "delete", ours, "nvmepartitions", namespace, "", false},
 		{"manager", "create", ours, "nvmepartitions", namespace, "", false},
 		{"agent", "create", ours, "nvmedevices", "", "", true},

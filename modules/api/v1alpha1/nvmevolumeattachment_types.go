@@ -5,7 +5,7 @@ import (
 )
 
 // Condition AccessReady of an NVMeVolumeAttachment: the target admits exactly
-// this host. Written by distort-agent.
+// this host. Written by distort-agent, but for StorageNodeSilent.
 const (
 	ConditionAccessReady = "AccessReady"
 	// ReasonGranted: the host was read back from the target's list.
@@ -22,6 +22,11 @@ const (
 	ReasonRevoking = "Revoking"
 	// ReasonRevoked: the evidence that the host is fenced is in status.revocation.
 	ReasonRevoked = "Revoked"
+	// ReasonStorageNodeSilent (retryable): access is to be withdrawn, and the storage
+	// node's agent is silent, so that AccessReady is Unknown and nothing is released;
+	// the message says which proof is missing. Written by distort-manager, until the
+	// agent is back and says Revoking or Revoked.
+	ReasonStorageNodeSilent = "StorageNodeSilent"
 )
 
 // NVMeVolumeAttachmentSpec is written by distort-csi and never changes.
@@ -65,7 +70,8 @@ type RevocationEvidence struct {
 	Agent string `json:"agent"`
 }
 
-// NVMeVolumeAttachmentStatus is written by distort-agent, but for Filesystem.
+// NVMeVolumeAttachmentStatus is written by distort-agent, but for Filesystem and
+// for the reason StorageNodeSilent.
 type NVMeVolumeAttachmentStatus struct {
 	// ObservedAttachmentID is the attachment that the conditions speak of.
 	// +optional

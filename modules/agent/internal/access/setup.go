@@ -40,16 +40,23 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // attachmentChanged leaves out our own status patches. A deletion raises the
-// generation.
+// generation. What distort-manager says of a silent agent is taken back by the
+// agent's next word.
 func attachmentChanged() predicate.Predicate {
 	return predicate.Or(
 		predicate.GenerationChangedPredicate{},
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*v1alpha1.NVMeVolumeAttachment), e.ObjectNew.(*v1alpha1.NVMeVolumeAttachment)
 			return !equality.Semantic.DeepEqual(before.Finalizers, after.Finalizers) ||
-				!equality.Semantic.DeepEqual(before.Status.Filesystem, after.Status.Filesystem)
+				!equality.Semantic.DeepEqual(before.Status.Filesystem, after.Status.Filesystem) ||
+				calledSilent(after) && !calledSilent(before)
 		}},
 	)
+}
+
+func calledSilent(a *v1alpha1.NVMeVolumeAttachment) bool {
+	c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionAccessReady)
+	return c != nil && c.Reason == v1alpha1.ReasonStorageNodeSilent
 }
 
 // exportChanged lets through what an attachment waits for.

@@ -330,6 +330,26 @@ func TestAnUnfinishedFormatIsRecordedBeforeItsAttachmentGoes(t *testing.T) {
 	}
 }
 
+// What distort-manager said of a silent agent is overtaken by what the agent has
+// to say.
+func TestAgentOvertakesWhatWasSaidOfItsSilence(t *testing.T) {
+	w, a, p := exported(t)
+	at := w.node.Attachment(p, consumer)
+	at.Finalizers = append(at.Finalizers, keep)
+	w.create(at)
+	a.mustSettle()
+	setStatus(w, at, func(at *v1alpha1.NVMeVolumeAttachment) {
+		c := &at.Status.Conditions[0]
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonStorageNodeSilent, "silent"
+	})
+	w.delete(at)
+	a.mustSettle()
+	w.reload(at)
+	if got := condition(at.Status.Conditions, v1alpha1.ConditionAccessReady); got != "False/Revoked" {
+		t.Errorf("AccessReady = %s", got)
+	}
+}
+
 // A drive that does not answer holds the drain: nothing is released, and the
 // condition says which proof is missing.
 func TestDetachWithoutProofReleasesNothing(t *testing.T) {

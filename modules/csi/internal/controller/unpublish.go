@@ -95,6 +95,9 @@ func (s *Server) revoked(ctx context.Context, sub *await.Subscription[*v1alpha1.
 // of the revocation, or why it says nothing.
 func (s *Server) missingProof(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) string {
 	c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionAccessReady)
+	if c != nil && c.Reason == v1alpha1.ReasonStorageNodeSilent {
+		return describe(c)
+	}
 	silent := c == nil || c.Reason != v1alpha1.ReasonRevoking && c.Reason != v1alpha1.ReasonRevoked
 	said := fmt.Sprintf("distort-agent on %s has not said that it drained and removed the export", a.Spec.TargetNode)
 	if !silent {

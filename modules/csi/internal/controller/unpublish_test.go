@@ -136,6 +136,19 @@ func TestUnpublishNamesTheStorageNodeThatDoesNotAnswer(t *testing.T) {
 	if diff := cmp.Diff([]string{nodeA}, h.attached()); diff != "" {
 		t.Errorf("released without proof:\n%s", diff)
 	}
+
+	// distort-manager says it in the condition, too.
+	list := &v1alpha1.NVMeVolumeAttachmentList{}
+	h.must(server.Client().List(h.within(enough), list))
+	for i := range list.Items {
+		a := &list.Items[i]
+		meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionAccessReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonStorageNodeSilent, Message: "no proof of a drain",
+		})
+		h.must(server.Client().Status().Update(h.within(enough), a))
+	}
+	wantError(t, h.unpublish(h.within(brief), id, nodeA), codes.DeadlineExceeded, "AccessReady=Unknown", v1alpha1.ReasonStorageNodeSilent, "no proof of a drain")
+
 	h.stub.Become(controlplanetest.Behaviour{StorageNode: node.Name})
 	h.must(h.unpublish(h.within(enough), id, nodeA))
 }

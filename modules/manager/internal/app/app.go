@@ -101,7 +101,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Tim
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&coordinationv1.Lease{}:          {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&v1alpha1.NVMeVolumeAttachment{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			},
 		},
 		Controller:                    config.Controller{SkipNameValidation: &skipNames},
@@ -166,6 +167,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Heartbeats: heartbeats, Clock: clock, Namespace: o.Namespace, Recorder: recorder,
 			}
 			return r.SetupWithManager(mgr)
+		},
+		"revocation": func() error {
+			return (&nodehealth.RevocationReconciler{Client: mgr.GetClient(), Recorder: recorder}).SetupWithManager(ctx, mgr)
 		},
 	} {
 		if err := setup(); err != nil {

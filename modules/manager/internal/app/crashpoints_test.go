@@ -248,6 +248,14 @@ func flows() []flow {
 			done: ready("old", metav1.ConditionFalse, v1alpha1.ReasonHeartbeatExpired),
 		},
 		{
+			name: "silence",
+			found: func(t *testing.T) {
+				create(t, lease("old", time.Now().Add(-time.Hour)), storageNode("old"), attachment("a", "old"))
+				remove(t, attachment("a", "old"))
+			},
+			done: accessOf("a", metav1.ConditionUnknown, v1alpha1.ReasonStorageNodeSilent),
+		},
+		{
 			name: "capacity",
 			found: func(t *testing.T) {
 				grown, former := partition("grown", 2), partition("former", 1)

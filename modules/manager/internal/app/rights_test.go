@@ -34,6 +34,8 @@ func rights() []client.Object {
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: managerUser},
 		},
 		&rbacv1.Role{ObjectMeta: local, Rules: []rbacv1.PolicyRule{
+			{APIGroups: group, Resources: []string{"nvmevolumeattachments"}, Verbs: []string{"list", "watch"}},
+			{APIGroups: group, Resources: []string{"nvmevolumeattachments/status"}, Verbs: []string{"patch"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create"}},
 			{
 				APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"update", "patch"},

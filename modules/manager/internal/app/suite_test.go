@@ -150,7 +150,7 @@ func empty(t *testing.T) {
 	sweep := func() {
 		ctx := context.Background()
 		for _, list := range []client.ObjectList{
-			&v1alpha1.NVMePartitionList{}, &v1alpha1.NVMeDeviceClaimList{}, &v1alpha1.NVMeDeviceList{},
+			&v1alpha1.NVMeVolumeAttachmentList{}, &v1alpha1.NVMePartitionList{}, &v1alpha1.NVMeDeviceClaimList{}, &v1alpha1.NVMeDeviceList{},
 			&v1alpha1.RDMAStorageNodeList{}, &v1alpha1.StorageNodeList{}, &coordinationv1.LeaseList{},
 		} {
 			if err := server.client.List(ctx, list); err != nil {
@@ -176,6 +176,8 @@ func empty(t *testing.T) {
 func objectsOf(list client.ObjectList) []client.Object {
 	var objects []client.Object
 	switch l := list.(type) {
+	case *v1alpha1.NVMeVolumeAttachmentList:
+		objects = pointers(l.Items)
 	case *v1alpha1.NVMePartitionList:
 		objects = pointers(l.Items)
 	case *v1alpha1.NVMeDeviceClaimList:

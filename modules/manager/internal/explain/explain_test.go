@@ -113,6 +113,15 @@ func TestExplainNamesTheFirstBrokenBoundary(t *testing.T) {
 			},
 			want{explain.Broken, explain.Storage, v1alpha1.ReasonHeartbeatExpired, "agent on node storage-a (pod distort-agent-1)", 4 * time.Minute, "silent", "logs distort-agent-1"},
 		},
+		"agent dead while access is to be withdrawn": {
+			func(s *explain.Snapshot) {
+				set(&s.Target.Status.Conditions, condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHeartbeatExpired, "Lease was last renewed", 4*time.Minute))
+				deleted := ago(3 * time.Minute)
+				s.Attachments[0].DeletionTimestamp = &deleted
+				set(&s.Attachments[0].Status.Conditions, condition(v1alpha1.ConditionAccessReady, metav1.ConditionUnknown, v1alpha1.ReasonStorageNodeSilent, "no proof of a drain", 3*time.Minute))
+			},
+			want{explain.Broken, explain.Storage, v1alpha1.ReasonHeartbeatExpired, "agent on node storage-a (pod distort-agent-1)", 4 * time.Minute, "access of node consumer-a is not proven to be revoked", "logs distort-agent-1"},
+		},
 		"agent dead, and no manager that says so": {
 			func(s *explain.Snapshot) {
 				renewed := metav1.NewMicroTime(now.Add(-2 * time.Minute))

@@ -148,7 +148,16 @@ func (s *Snapshot) agentDead() *Finding {
 	if e := s.nodeNotReady(node); e != nil {
 		silent = append(silent, *e)
 	}
-	f := broken(owner, fmt.Sprintf("the agent on node %s is silent", node), silent...)
+	message := fmt.Sprintf("the agent on node %s is silent", node)
+	for i := range s.Attachments {
+		a := &s.Attachments[i]
+		e := conditionOf(name(KindAttachment, a.Namespace, a.Name), a.Status.Conditions, v1alpha1.ConditionAccessReady)
+		if a.DeletionTimestamp != nil && e != nil && e.Reason == v1alpha1.ReasonStorageNodeSilent {
+			message += fmt.Sprintf(", and access of node %s is not proven to be revoked", a.Spec.NodeID)
+			silent = append(silent, *e)
+		}
+	}
+	f := broken(owner, message, silent...)
 	f.Reason = v1alpha1.ReasonHeartbeatExpired
 	return s.withoutAgent(f)
 }

@@ -1,6 +1,6 @@
 // Package nodehealth says of a storage node whose agent fell silent that it is
-// not ready (design.md §3, RDMAStorageNode). The agent itself says that it is
-// ready again.
+// not ready (design.md §3, RDMAStorageNode), and of the revocations that wait for
+// this agent what is missing. The agent itself says that it is ready again.
 package nodehealth
 
 import (
