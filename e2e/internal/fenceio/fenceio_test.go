@@ -1,10 +1,14 @@
 package fenceio
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +77,24 @@ func TestOwnerFindsWhatItDidNotWrite(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+func TestOwnerWritesUntilItsInputEnds(t *testing.T) {
+	path := medium(t)
+	in, records := io.Pipe()
+	var out, errOut bytes.Buffer
+	code := make(chan int, 1)
+	go func() { code <- Main(t.Context(), []string{"own", path, "b", "1h"}, in, &out, &errOut) }()
+	if err := json.NewEncoder(records).Encode(make([]Record, Slots)); err != nil {
+		t.Fatal(err)
+	}
+	records.Close()
+	if got := <-code; got != 0 {
+		t.Fatalf("exit code %d: %s", got, errOut.String())
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(out.String())); err != nil || n < Slots {
+		t.Errorf("printed %q, want at least %d", out.String(), Slots)
+	}
 }
 
 func TestFindGoesByTheSubsystemsName(t *testing.T) {

@@ -13,7 +13,8 @@ const usage = `usage:
   fenceio connect NQN HOSTNQN HOSTID TRANSPORT ADDRESS PORT   print the device
   fenceio read DEVICE                                         print all records
   fenceio write DEVICE WRITER                                 write until killed
-  fenceio own DEVICE WRITER DURATION < RECORDS                write and check, print how many`
+  fenceio own DEVICE WRITER DURATION < RECORDS                write and check until the input ends
+                                                              or DURATION is over, print how many`
 
 // Exit codes.
 const (
@@ -64,6 +65,7 @@ func runCommand(ctx context.Context, args []string, in io.Reader, out io.Writer)
 	return errors.New(usage)
 }
 
+// own writes until its input ends or the duration is over.
 func own(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	d, err := time.ParseDuration(args[3])
 	if err != nil {
@@ -75,6 +77,10 @@ func own(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
 	n, err := Own(ctx, args[1], args[2], beginning)
 	if err != nil {
 		return err

@@ -74,31 +74,7 @@ func (f *Flow) StartPod(ctx context.Context, pod Pod) (Started, error) {
 
 // CreatePod makes a pod without waiting for it.
 func (f *Flow) CreatePod(ctx context.Context, pod Pod) error {
-	grace := int64(1)
-	container := corev1.Container{
-		Name: containerName, Image: pod.Image, ImagePullPolicy: corev1.PullNever,
-		Command: []string{"sleep", "2147483647"},
-		// Without a request a pod gets what kubelet and containerd leave of an
-		// emulated CPU, which on a busy host is next to nothing.
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}},
-	}
-	if pod.Block {
-		container.VolumeDevices = []corev1.VolumeDevice{{Name: volumeName, DevicePath: DevicePath}}
-	} else if pod.Claim != "" {
-		container.VolumeMounts = []corev1.VolumeMount{{Name: volumeName, MountPath: DataDir}}
-	}
-	object := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: f.Namespace},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{container}, TerminationGracePeriodSeconds: &grace, DNSPolicy: corev1.DNSDefault},
-	}
-	if pod.User != 0 {
-		object.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &pod.User, RunAsGroup: &pod.User, FSGroup: &pod.User}
-	}
-	if pod.Claim != "" {
-		object.Spec.Volumes = []corev1.Volume{{Name: volumeName, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Claim},
-		}}}
-	}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: f.Namespace}, Spec: pod.spec()}
 	if pod.Node != "" {
 		object.Spec.NodeSelector = map[string]string{corev1.LabelHostname: pod.Node}
 	}
@@ -106,6 +82,32 @@ func (f *Flow) CreatePod(ctx context.Context, pod Pod) error {
 		return fmt.Errorf("make pod %s: %w", pod.Name, err)
 	}
 	return nil
+}
+
+func (p Pod) spec() corev1.PodSpec {
+	grace := int64(1)
+	container := corev1.Container{
+		Name: containerName, Image: p.Image, ImagePullPolicy: corev1.PullNever,
+		Command: []string{"sleep", "2147483647"},
+		// Without a request a pod gets what kubelet and containerd leave of an
+		// emulated CPU, which on a busy host is next to nothing.
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}},
+	}
+	if p.Block {
+		container.VolumeDevices = []corev1.VolumeDevice{{Name: volumeName, DevicePath: DevicePath}}
+	} else if p.Claim != "" {
+		container.VolumeMounts = []corev1.VolumeMount{{Name: volumeName, MountPath: DataDir}}
+	}
+	spec := corev1.PodSpec{Containers: []corev1.Container{container}, TerminationGracePeriodSeconds: &grace, DNSPolicy: corev1.DNSDefault}
+	if p.User != 0 {
+		spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &p.User, RunAsGroup: &p.User, FSGroup: &p.User}
+	}
+	if p.Claim != "" {
+		spec.Volumes = []corev1.Volume{{Name: volumeName, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Claim},
+		}}}
+	}
+	return spec
 }
 
 // WaitRestarted waits until a pod runs again after its node was rebooted.

@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	for i, name := range names {
-		args := append([]string{"test", "-count=1", "-v", "-timeout=30m"}, o.Flags...)
+		args := append([]string{"test", "-count=1", "-v", "-timeout=60m"}, o.Flags...)
 		cmd := exec.CommandContext(ctx, "go", append(args, "./"+suitesDir+"/"+name)...)
 		cmd.Dir = module
 		cmd.Env = append(os.Environ(), EnvLab+"="+o.Lab)
