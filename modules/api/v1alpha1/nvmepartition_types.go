@@ -83,6 +83,10 @@ const (
 	// ReasonDeleting: the partition is being deleted; the message says what it
 	// waits for.
 	ReasonDeleting = "Deleting"
+	// ReasonHostsConnected: the partition is being deleted, and stays as long as
+	// hosts are connected to its export, whom no attachment admits; the message
+	// names them.
+	ReasonHostsConnected = "HostsConnected"
 )
 
 // Condition Resized of an NVMePartition: the slice has the size that spec asks

@@ -17,6 +17,7 @@ import (
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/nvmeof"
+	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
 )
 
 // keep is a finalizer of the test: it lets it look at an attachment that the agent
@@ -327,6 +328,48 @@ func TestAnUnfinishedFormatIsRecordedBeforeItsAttachmentGoes(t *testing.T) {
 	w.reload(p)
 	if diff := cmp.Diff(want, p.Status.Filesystem); diff != "" {
 		t.Errorf("record of the volume (-want +got):\n%s", diff)
+	}
+}
+
+// A host that somebody let in by hand, past all attachments, holds the volume where
+// the kernel shows it (known fault DV10).
+func TestAVolumeStaysWhileAHostIsConnected(t *testing.T) {
+	w := newWorld(t)
+	w.node.Kernel = nvmeoftest.NewKernel(nvmeoftest.WithDebugfs())
+	p := w.node.Partition("pvc-1", sliceSize)
+	w.create(p)
+	a := w.boot()
+	a.mustSettle()
+	const host = "nqn.2014-08.org.example:by-hand"
+	nqn := volumetest.NQN(p)
+	for _, err := range []error{
+		w.node.Kernel.Mkdir("hosts/" + host),
+		w.node.Kernel.Symlink("hosts/"+host, "subsystems/"+nqn+"/allowed_hosts/"+host),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	guest, err := w.node.Kernel.Connect(host, nqn, listener())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.delete(p)
+	a.mustSettle()
+	w.reload(p)
+	if got := condition(p.Status.Conditions, v1alpha1.ConditionExported); got != "False/"+v1alpha1.ReasonHostsConnected {
+		t.Errorf("Exported = %s", got)
+	}
+	if m := message(p.Status.Conditions, v1alpha1.ConditionExported); !strings.Contains(m, host) {
+		t.Errorf("message %q does not name the host", m)
+	}
+	if !guest.Live() {
+		t.Error("the host was cut off")
+	}
+	w.node.Kernel.Disconnect(guest)
+	a.mustSettle()
+	if w.reload(p) {
+		t.Errorf("the volume is still there: %s", message(p.Status.Conditions, v1alpha1.ConditionExported))
 	}
 }
 

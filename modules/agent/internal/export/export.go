@@ -90,7 +90,8 @@ type Backend interface {
 	// than each. The errors are in the order of the volumes.
 	EnsureAll(ctx context.Context, each time.Duration, all []Volume) []error
 	// Remove takes the export away and reads back that it is gone. No export is a
-	// success.
+	// success. It is ErrConnected, and nothing is done, while the target shows a host
+	// that is connected; not every target shows that.
 	Remove(ctx context.Context, volume types.UID) error
 	// Revoke fences the host: without an error, none of its writes can reach the
 	// medium any more. No export is a success, with that as the evidence.
@@ -109,6 +110,8 @@ var (
 	// ErrInvalid: the volume can never be exported as it is; trying again is
 	// useless.
 	ErrInvalid = errors.New("volume cannot be exported")
+	// ErrConnected: hosts are connected to the export.
+	ErrConnected = errors.New("hosts are connected")
 )
 
 // Backends are the backends of one agent, by name.

@@ -82,6 +82,13 @@ func result(report nvmeof.Report) Result {
 
 // Remove implements Backend.
 func (k *Kernel) Remove(ctx context.Context, volume types.UID) error {
+	switch state, err := k.target.Inspect(ctx, nqn(volume)); {
+	case errors.Is(err, nvmeof.ErrNotFound):
+	case err != nil:
+		return err
+	case len(state.ConnectedHosts) > 0:
+		return fmt.Errorf("%w to %s: %s", ErrConnected, state.NQN, strings.Join(state.ConnectedHosts, ", "))
+	}
 	_, err := k.target.Remove(ctx, nqn(volume))
 	return err
 }

@@ -126,7 +126,7 @@ func (r *Reconciler) delete(ctx context.Context, s *scope) (ctrl.Result, error) 
 	p := s.partition
 	if err := r.teardown(ctx, s); err != nil {
 		f := failed(err)
-		if err := r.write(ctx, p, waiting(p, f.Error())); err != nil {
+		if err := r.write(ctx, p, waiting(p, f)); err != nil {
 			return ctrl.Result{}, err
 		}
 		return r.next(f)

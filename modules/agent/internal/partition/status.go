@@ -93,11 +93,15 @@ func conditions(s *scope, all *[]metav1.Condition) {
 }
 
 // waiting is the status of a partition that is being deleted and waits.
-func waiting(p *v1alpha1.NVMePartition, message string) v1alpha1.NVMePartitionStatus {
+func waiting(p *v1alpha1.NVMePartition, f *failure) v1alpha1.NVMePartitionStatus {
+	reason := v1alpha1.ReasonDeleting
+	if f.reason == v1alpha1.ReasonHostsConnected {
+		reason = f.reason
+	}
 	st := *p.Status.DeepCopy()
 	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionExported, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting,
-		Message: tracing.Note(p, tracing.End, shorten(message)), ObservedGeneration: p.Generation,
+		Type: v1alpha1.ConditionExported, Status: metav1.ConditionFalse, Reason: reason,
+		Message: tracing.Note(p, tracing.End, shorten(f.Error())), ObservedGeneration: p.Generation,
 	})
 	return st
 }

@@ -68,7 +68,12 @@ func (r *Reconciler) unattached(ctx context.Context, s *scope) error {
 func (r *Reconciler) unexport(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
 	defer cancel()
-	if err := r.Exporter.Remove(ctx, s.partition); err != nil {
+	err := r.Exporter.Remove(ctx, s.partition)
+	if errors.Is(err, export.ErrConnected) {
+		// No attachment is left, so that nobody admitted them (known fault DV10).
+		return &failure{v1alpha1.ConditionExported, v1alpha1.ReasonHostsConnected, waitForHost, fmt.Errorf("waits for the export to be unused: %w", err)}
+	}
+	if err != nil {
 		return stuck(tryAgain, fmt.Errorf("waits for the export to end: %w", err))
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/handle"
@@ -66,6 +67,9 @@ func (s *Server) deleteVolume(ctx context.Context, h handle.Handle) error {
 	_, err = sub.Until(ctx, func(o await.Observation[*v1alpha1.NVMePartition]) (bool, error) {
 		if o.Found {
 			latest = o.Object
+			if c := meta.FindStatusCondition(latest.Status.Conditions, v1alpha1.ConditionExported); latest.UID == p.UID && c != nil && c.Reason == v1alpha1.ReasonHostsConnected {
+				return false, refusef(errState, "%s", describe(c))
+			}
 		}
 		return gone(o)
 	})

@@ -92,6 +92,12 @@ func TestDeleteIsAnsweredWhenTheBackendIsGoneAndNotBefore(t *testing.T) {
 	}
 }
 
+func TestDeleteOfAVolumeThatHostsAreConnectedToIsRefusedDV10(t *testing.T) {
+	h := newHarness(t, controlplanetest.Behaviour{HoldDelete: true, DeleteReason: v1alpha1.ReasonHostsConnected})
+	id := h.created("pvc-1")
+	wantError(t, h.delete(h.within(enough), id), codes.FailedPrecondition, v1alpha1.ReasonHostsConnected, "held by the test")
+}
+
 func TestDeleteBelievesTheAPIServerAndNotACacheThatIsBehind(t *testing.T) {
 	h := newHarness(t, controlplanetest.Behaviour{HoldDelete: true}, func(o *controller.Options) { o.Client = blind{o.Client} })
 	r, err := h.CreateVolume(h.within(2*brief), createRequest("pvc-1"))

@@ -32,7 +32,9 @@ type Behaviour struct {
 	// HoldExport, HoldGrant, HoldRevoke and HoldDelete leave that undone;
 	// HoldRevoke says which proof is missing.
 	HoldExport, HoldGrant, HoldDelete bool
-	HoldRevoke                        string
+	// DeleteReason is what HoldDelete says; empty means Deleting.
+	DeleteReason string
+	HoldRevoke   string
 	// GrantReason, when set, is the reason of AccessReady=False instead of
 	// access.
 	GrantReason string

@@ -94,7 +94,7 @@ func (s *Stub) removePartition(ctx context.Context, b Behaviour, p *v1alpha1.NVM
 	}
 	old := p.DeepCopy()
 	if b.HoldDelete {
-		setCondition(p, &p.Status.Conditions, v1alpha1.ConditionExported, false, v1alpha1.ReasonDeleting, "held by the test")
+		setCondition(p, &p.Status.Conditions, v1alpha1.ConditionExported, false, cmp.Or(b.DeleteReason, v1alpha1.ReasonDeleting), "held by the test")
 		return s.patchStatus(ctx, p, old)
 	}
 	if b.Unexported != nil && p.Status.NQN != "" {

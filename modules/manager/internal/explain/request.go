@@ -128,7 +128,7 @@ func judgeClaimless(s *Snapshot) Finding {
 			return *f
 		}
 		f := s.waiting(owner, p.DeletionTimestamp.Time, object+" is being deleted")
-		if e := falseCondition(object, p.Status.Conditions, v1alpha1.ConditionExported); e != nil && e.Reason == v1alpha1.ReasonDeleting {
+		if e := falseCondition(object, p.Status.Conditions, v1alpha1.ConditionExported); e != nil && (e.Reason == v1alpha1.ReasonDeleting || e.Reason == v1alpha1.ReasonHostsConnected) {
 			f.Evidence = append(f.Evidence, *e)
 			f.Message += ": " + e.Message
 		}
