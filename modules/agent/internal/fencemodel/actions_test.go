@@ -26,12 +26,21 @@ const (
 	beforeEffect = crash + "before the effect"
 	afterEffect  = crash + "after the effect"
 	meanwhile    = crash + "while the request is on its way"
+	// What a reboot takes is all that a kernel holds, with whoever runs on it.
+	rebootStorage = "storage node reboots"
+	rebootHost    = "host reboots: "
+	expire        = "target misses the keep-alive of "
 )
 
 // idle tells of actions that may be left undone for ever: faults, and hosts that
 // want nothing more.
 func idle(action string) bool {
-	return strings.HasPrefix(action, crash) || strings.HasPrefix(action, connect) || strings.HasPrefix(action, send) || action == land
+	for _, begin := range []string{crash, connect, send, rebootHost} {
+		if strings.HasPrefix(action, begin) {
+			return true
+		}
+	}
+	return action == land || action == rebootStorage
 }
 
 // actions are what can happen next.
@@ -51,6 +60,7 @@ func (w *world) actions(snapshot []string) []string {
 	}
 	add(w.left.crashes > 0 && at != nil && at.request != nil, afterEffect)
 	add(w.left.crashes > 0 && w.left.delays > 0 && at != nil && at.request != nil, meanwhile)
+	add(w.left.storageReboots > 0, rebootStorage)
 	add(len(w.delayed) > 0, land)
 	add(len(w.api.events) > 0, deliver)
 	for _, j := range []job{rebuild, attend} {
@@ -67,6 +77,8 @@ func (w *world) actions(snapshot []string) []string {
 		live := w.hosts[node].ctrl != nil && w.hosts[node].ctrl.Live()
 		add(!live && w.left.writes[node] > 0 && served && has("subsystems/"+nqn+"/allowed_hosts/"+host+" ->", ""), connect+node)
 		add(live && w.left.writes[node] > 0, send+node)
+		add(live && w.left.hostReboots > 0, rebootHost+node)
+		add(w.hosts[node].abandoned() > 0, expire+node)
 		add(has("connection of "+host+":", "socket [{"), receive+node)
 	}
 	add(has("in flight", ""), complete)
@@ -106,6 +118,17 @@ func (w *world) do(action string) {
 		// The answer goes to nobody.
 		_ = w.delayed[0].request()
 		w.delayed = w.delayed[1:]
+	case action == rebootStorage:
+		w.rebootStorage()
+	case verb+": " == rebootHost:
+		w.left.hostReboots--
+		h := w.hosts[node]
+		h.lost, h.ctrl = append(h.lost, h.ctrl), nil
+	case strings.HasPrefix(action, expire):
+		for _, c := range w.hosts[node].lost {
+			w.kernel.Disconnect(c)
+		}
+		w.hosts[node].lost = nil
 	case strings.HasPrefix(action, publish):
 		w.left.publishes = w.left.publishes[1:]
 		w.api.create(newAttachment(node))
@@ -144,9 +167,25 @@ func (w *world) deliver() {
 	}
 }
 
-// restart ends the agent and starts another one, which lists what there is.
+// rebootStorage takes all that the storage node's kernel held: exports, connections
+// and what was in flight. The medium keeps what had landed, which was looked at.
+func (w *world) rebootStorage() {
+	w.left.storageReboots--
+	w.newKernel()
+	for _, h := range w.hosts {
+		h.ctrl, h.lost = nil, nil
+	}
+	w.replace(diesBefore)
+}
+
+// restart ends the agent and starts another one.
 func (w *world) restart(v verdict) {
 	w.left.crashes--
+	w.replace(v)
+}
+
+// replace starts another agent, which lists what there is.
+func (w *world) replace(v verdict) {
 	w.agent.die(v)
 	w.agent = w.boot()
 	w.running = ""

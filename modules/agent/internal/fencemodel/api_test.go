@@ -44,7 +44,7 @@ func (s *apiServer) store(a *v1alpha1.NVMeVolumeAttachment) {
 func (s *apiServer) create(a *v1alpha1.NVMeVolumeAttachment) {
 	a = a.DeepCopy()
 	a.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.version+1))
-	a.Spec.AttachmentID = string(a.UID)
+	a.Spec.AttachmentID = fmt.Sprintf("22222222-2222-4222-8222-%012d", s.version+1)
 	a.Generation = 1
 	s.store(a)
 }

@@ -8,7 +8,9 @@
 // nvmeoftest, with writes in sockets and in flight, and controllers that linger
 // after they were told to end). Between any two steps any other party may act; the
 // agent may die at each effect, with a request to the API server lost, answered
-// to nobody or still on its way; its cache lags behind by any number of events.
+// to nobody or still on its way; its cache lags behind by any number of events. The
+// storage node may reboot, which takes exports, connections and the agent, and so
+// may a host, whose connection the target then keeps for a while.
 //
 // Each reachable state is visited once. In every one of them must hold:
 //

@@ -19,8 +19,9 @@ const envDeep = "FENCE_MODEL_DEEP"
 // small is what every test run can afford.
 func small() map[string]bounds {
 	return map[string]bounds{
-		"takeover, no faults":             {publishes: []string{hostA, hostB}, writes: counts(1, 0)},
-		"revocation, the agent dies once": {publishes: []string{hostA}, writes: counts(1, 0), crashes: 1},
+		"takeover, no faults":                  {publishes: []string{hostA, hostB}, writes: counts(1, 0)},
+		"revocation, the agent dies once":      {publishes: []string{hostA}, writes: counts(1, 0), crashes: 1},
+		"revocation, the storage node reboots": {publishes: []string{hostA}, writes: counts(1, 0), storageReboots: 1},
 	}
 }
 
@@ -29,6 +30,8 @@ func deep() map[string]bounds {
 	return map[string]bounds{
 		"takeover, the agent dies once":         {publishes: []string{hostA, hostB}, writes: counts(1, 1), crashes: 1, quietly: true, delays: 1},
 		"there and back, no faults":             {publishes: []string{hostA, hostB, hostA}, writes: counts(2, 1)},
+		"takeover, the storage node reboots":    {publishes: []string{hostA, hostB}, writes: counts(1, 0), storageReboots: 1},
+		"revocation, a reboot of each":          {publishes: []string{hostA}, writes: counts(1, 0), storageReboots: 1, hostReboots: 1},
 		"two revocations, the agent dies twice": {publishes: []string{hostA, hostA}, writes: counts(1, 0), crashes: 2, quietly: true, delays: 1},
 	}
 }

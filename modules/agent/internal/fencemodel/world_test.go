@@ -33,6 +33,8 @@ type bounds struct {
 	crashes   int
 	quietly   bool // the agent may die before quiet effects too
 	delays    int  // requests that outlive their sender
+
+	storageReboots, hostReboots int
 }
 
 // bugs are planted to show that the explorer finds them.
@@ -72,8 +74,22 @@ type world struct {
 type consumer struct {
 	node string
 	ctrl *nvmeoftest.Controller
+	// lost are controllers of which the host knows nothing since it rebooted, and
+	// the target has not noticed.
+	lost []*nvmeoftest.Controller
 	// life counts the attachments that are gone, of which unpublish has answered OK.
 	life int
+}
+
+// abandoned counts the connections that the target keeps for a host that is gone.
+func (c *consumer) abandoned() int {
+	n := 0
+	for _, lost := range c.lost {
+		if lost.Live() {
+			n++
+		}
+	}
+	return n
 }
 
 func newVolume() *v1alpha1.NVMePartition {
@@ -114,11 +130,11 @@ var (
 // newWorld is an agent that has just started on a node with nothing exported.
 func newWorld(limit bounds, planted bugs) *world {
 	w := &world{
-		left: bounds{publishes: limit.publishes, writes: maps.Clone(limit.writes), crashes: limit.crashes, quietly: limit.quietly, delays: limit.delays},
-		bugs: planted, kernel: nvmeoftest.NewKernel(nvmeoftest.WithDevices(device)),
+		left: limit, bugs: planted,
 		pending: map[job]bool{rebuild: true}, hosts: map[string]*consumer{}, names: []string{hostA, hostB},
 	}
-	w.kernel.HoldTeardown()
+	w.left.writes = maps.Clone(limit.writes)
+	w.newKernel()
 	w.api = apiServer{volume: newVolume(), gone: w.answered}
 	for _, node := range w.names {
 		w.hosts[node] = &consumer{node: node}
@@ -130,6 +146,13 @@ func newWorld(limit bounds, planted bugs) *world {
 		w.agent.step(w.running)
 	}
 	return w
+}
+
+// newKernel boots the storage node.
+func (w *world) newKernel() {
+	w.kernel = nvmeoftest.NewKernel(nvmeoftest.WithDevices(device))
+	w.kernel.HoldTeardown()
+	w.seen = 0
 }
 
 func (w *world) run(j job) {
@@ -212,7 +235,7 @@ func (w *world) key(snapshot []string) string {
 	}
 	for _, node := range w.names {
 		c := w.hosts[node]
-		parts = append(parts, fmt.Sprintf("%s life %d live %t", node, c.life, c.ctrl != nil && c.ctrl.Live()))
+		parts = append(parts, fmt.Sprintf("%s life %d live %t abandoned %d", node, c.life, c.ctrl != nil && c.ctrl.Live(), c.abandoned()))
 	}
 	for _, j := range []job{rebuild, attend} {
 		parts = append(parts, fmt.Sprint(j, w.pending[j]))
