@@ -53,7 +53,7 @@ func TestStartAfterACrashCleansUpFirst(t *testing.T) {
 	first := l.start()
 	first.waitFor(booting)
 	suite.Must(t, first.cmd.Process.Kill())
-	first.wait()
+	_ = first.wait() // it was killed
 	left := l.processes()
 	if len(left) == 0 {
 		t.Fatal("nothing has survived its starter: there is nothing to clean up")
