@@ -130,7 +130,7 @@ func TestGetCapacityAddsDrivesAndNamesTheLargestVolume(t *testing.T) {
 // largest extent.
 func TestGetCapacityKeepsWhatIsPlacedAndNotCarved(t *testing.T) {
 	const node = "room-uncarved"
-	storage := controlplanetest.NewStorage(node, node, controlplanetest.Serial, 1<<30)
+	storage := controlplanetest.NewStorage(node, node, controlplanetest.SerialOn(node), 1<<30)
 	storage.Device.Status.LargestFreeExtent = 512 * mib
 	server.Provide(t, storage)
 	h := newHarness(t, controlplanetest.Behaviour{StorageNode: node, HoldExport: true})

@@ -130,11 +130,11 @@ func TestExpandOfWhatIsNotThereOrNotLikeThat(t *testing.T) {
 // distort-manager says is free.
 func TestAGrowthThatTheDriveHasNoRoomForIsRefusedBeforeAnythingChanges(t *testing.T) {
 	const node = "storage-nearly-full"
-	server.Provide(t, controlplanetest.NewStorage(node, "rack-expand", controlplanetest.Serial, 32*mib))
+	server.Provide(t, controlplanetest.NewStorage(node, "rack-expand", controlplanetest.SerialOn(node), 32*mib))
 	h := newHarness(t, controlplanetest.Behaviour{StorageNode: node})
 	id := h.created("pvc-1")
 	_, err := h.expand(h.within(enough), id, large, 0, nil)
-	wantError(t, err, codes.ResourceExhausted, "67108864 bytes more", controlplanetest.Serial, node, "33554432 free")
+	wantError(t, err, codes.ResourceExhausted, "67108864 bytes more", controlplanetest.SerialOn(node), node, "33554432 free")
 	h.wantRequests()
 	h.wantSize(small, small)
 	h.wantExpanded(id, small+32*mib, small+32*mib)

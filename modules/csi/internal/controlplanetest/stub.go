@@ -2,6 +2,8 @@ package controlplanetest
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"sync"
 	"testing"
 
@@ -14,12 +16,16 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// StorageNode is where the stub places volumes unless told otherwise, on the
-// drive Serial.
-const (
-	StorageNode = "storage-1"
-	Serial      = "SERIAL-1"
-)
+// StorageNode is where the stub places volumes unless told otherwise.
+const StorageNode = "storage-1"
+
+// SerialOn is the drive of a node that the stub places volumes on. No two nodes
+// have one of the same serial number, on which nothing would be placed.
+func SerialOn(node string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(node))
+	return fmt.Sprintf("SN-%016x", h.Sum64()) // 20 bytes at most
+}
 
 // Behaviour is what the stub does. The zero value does everything at once.
 type Behaviour struct {

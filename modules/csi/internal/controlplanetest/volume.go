@@ -26,7 +26,8 @@ func (s *Stub) partition(ctx context.Context, b Behaviour, p *v1alpha1.NVMeParti
 			setCondition(p, &p.Status.Conditions, v1alpha1.ConditionPlaced, false, v1alpha1.ReasonNoCandidate, b.NoCandidate)
 			return s.patchStatus(ctx, p, old)
 		}
-		p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = cmp.Or(b.StorageNode, StorageNode), Serial
+		p.Spec.NodeName = cmp.Or(b.StorageNode, StorageNode)
+		p.Spec.ParentDeviceSerialNumber = SerialOn(p.Spec.NodeName)
 		p.Spec.ClaimRef = &v1alpha1.ObjectReference{Namespace: p.Namespace, Name: "claim-1", UID: "claim-uid"}
 		return s.client.Patch(ctx, p, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 	}
