@@ -10,14 +10,22 @@ import (
 	"github.com/distort-io/distort/e2e/internal/layout"
 )
 
-// ErrPanicked: the kernel of a guest has died.
-var ErrPanicked = errors.New("the kernel of a guest has panicked")
+var (
+	// ErrPanicked: the kernel of a guest has died of what it was made to do.
+	ErrPanicked = errors.New("the kernel of a guest has panicked")
+	// ErrDoubleFault: the kernel of a guest has died of a fault of its CPU, which is
+	// emulated.
+	ErrDoubleFault = errors.New("the emulated CPU of a guest has faulted twice")
+)
 
-// panicked is on the console then (kernel/panic.c).
-const panicked = "Kernel panic - not syncing"
+// What is on the console then (kernel/panic.c, arch/x86/kernel/traps.c).
+const (
+	panicked    = "Kernel panic - not syncing"
+	doubleFault = "PANIC: double fault"
+)
 
-// Panicked returns ErrPanicked for each guest whose console says so, and keeps that
-// console among the logs.
+// Panicked returns ErrPanicked or ErrDoubleFault for each guest whose console says so,
+// and keeps that console among the logs.
 func (l *Lab) Panicked() error {
 	var found []error
 	for _, node := range layout.Nodes() {
@@ -25,8 +33,12 @@ func (l *Lab) Panicked() error {
 		if err != nil || !bytes.Contains(console, []byte(panicked)) {
 			continue
 		}
+		why := ErrPanicked
+		if bytes.Contains(console, []byte(doubleFault)) {
+			why = ErrDoubleFault
+		}
 		kept := filepath.Join(l.LogDir(), node.Name+"-panic.log")
-		found = append(found, fmt.Errorf("%w: %s (console: %s)", ErrPanicked, node.Name, kept), os.WriteFile(kept, console, 0o644))
+		found = append(found, fmt.Errorf("%w: %s (console: %s)", why, node.Name, kept), os.WriteFile(kept, console, 0o644))
 	}
 	return errors.Join(found...)
 }

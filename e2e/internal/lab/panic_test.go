@@ -30,10 +30,16 @@ func TestPanicIsSeenOnTheConsoleAndKept(t *testing.T) {
 	if err := l.Panicked(); err != nil {
 		t.Fatalf("nothing has panicked: %v", err)
 	}
-	write(dead, "[  628.906239] Kernel panic - not syncing: Fatal exception in interrupt\n")
-	err := l.Panicked()
-	if !errors.Is(err, ErrPanicked) || !strings.Contains(err.Error(), dead) || strings.Contains(err.Error(), alive) {
-		t.Errorf("err = %v, want that %s has panicked", err, dead)
+	const end = "[  628.906239] Kernel panic - not syncing: Fatal exception in interrupt\n"
+	for text, want := range map[string]struct{ is, not error }{
+		"[  628.897156] BUG: kernel NULL pointer dereference, address: 0\n" + end: {ErrPanicked, ErrDoubleFault},
+		"[  628.897156] traps: PANIC: double fault, error_code: 0x0\n" + end:      {ErrDoubleFault, ErrPanicked},
+	} {
+		write(dead, text)
+		err := l.Panicked()
+		if !errors.Is(err, want.is) || errors.Is(err, want.not) || !strings.Contains(err.Error(), dead) || strings.Contains(err.Error(), alive) {
+			t.Errorf("err = %v, want of %s that %v", err, dead, want.is)
+		}
 	}
 	if kept, err := os.ReadFile(filepath.Join(l.LogDir(), dead+"-panic.log")); err != nil || !strings.Contains(string(kept), "628.906239") {
 		t.Errorf("kept console: %q, %v", kept, err)

@@ -69,7 +69,7 @@ func FuzzFingerprint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, size int64, key, value string) {
 		for _, text := range []string{name, key, value} {
 			if !utf8.ValidString(text) {
-				t.Skip("gRPC carries no such string, and JSON takes all of them for one")
+				return // gRPC carries no such string, and JSON takes all of them for one
 			}
 		}
 		of := func(r request) string {
