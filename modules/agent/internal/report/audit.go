@@ -133,7 +133,13 @@ func (r *Reporter) targetAudit(partitions []v1alpha1.NVMePartition) (metav1.Cond
 	}
 	slices.Sort(missing)
 	c := auditCondition(v1alpha1.ConditionTargetAudited, strangers, missing)
-	c.Message = strings.TrimPrefix(strings.TrimSuffix(c.Message+"; "+r.Unseen(), "; "), "; ")
+	switch unseen := r.Unseen(); {
+	case unseen == "":
+	case c.Message == "":
+		c.Message = unseen
+	default:
+		c.Message += "; " + unseen
+	}
 	return c, true
 }
 

@@ -53,14 +53,19 @@ func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartiti
 	if err != nil {
 		return Verification{}, err
 	}
+	var unseen []string
 	for _, o := range observed {
 		foreign, err := v.foreign(ctx, o.Foreign())
 		if err != nil {
 			return Verification{}, err
 		}
 		out.Strangers = append(append(out.Strangers, o.Strangers(uids)...), foreign...)
-		out.Unseen = strings.TrimPrefix(strings.TrimSuffix(out.Unseen+"; "+o.Unseen(), "; "), "; ")
+		if text := o.Unseen(); text != "" {
+			unseen = append(unseen, text)
+		}
 	}
+	slices.Sort(unseen)
+	out.Unseen = strings.Join(unseen, "; ")
 	drives := driveCheck{scan: v.locator.drives.Scan(ctx), locator: v.locator, parts: map[string][]inventory.Partition{}}
 	at := oncePortals{from: v.exporter.portals, read: map[v1alpha1.Transport][]v1alpha1.Portal{}}
 	for i := range partitions {
