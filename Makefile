@@ -73,7 +73,7 @@ tidy: ## Tidy every go.mod
 ##@ Checks
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules verify-mains ## Fail on stale generated files, untidy modules, crossed boundaries and versions that disagree
+verify: fetch verify-generated verify-format verify-modules verify-mains ## Fail on stale generated files, untidy modules, crossed boundaries and versions that disagree
 
 .PHONY: verify-generated
 verify-generated: $(BIN)/controller-gen
@@ -90,7 +90,7 @@ verify-format:
 .PHONY: verify-modules
 verify-modules:
 	go run ./hack/tools/cmd/modules check
-	go run ./hack/tools/cmd/modules tidy --diff
+	hack/retry go run ./hack/tools/cmd/modules tidy --diff
 
 .PHONY: verify-mains
 verify-mains:
@@ -99,7 +99,7 @@ verify-mains:
 	done
 
 .PHONY: test
-test: lint unit chart-test standalone ## Lint, unit, envtest, csi-sanity and the chart, for every module
+test: fetch lint unit chart-test standalone ## Lint, unit, envtest, csi-sanity and the chart, for every module
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run golangci-lint on every module
@@ -143,7 +143,7 @@ crash-points: ## Kill agent and manager at every effect of every flow: points, l
 
 .PHONY: standalone
 standalone: ## Build and vet each module with GOWORK=off, as its users will
-	go run ./hack/tools/cmd/modules standalone --build-only
+	hack/retry go run ./hack/tools/cmd/modules standalone --build-only
 
 .PHONY: standalone-test
 standalone-test: ## As standalone, and run the tests too
@@ -170,13 +170,19 @@ define tool
 $(BIN)/$(1): $(BIN)/.$(1)-$(3)
 $(BIN)/.$(1)-$(3):
 	@mkdir -p $(BIN) && rm -f $(BIN)/.$(1)-*
-	GOWORK=off CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$(BIN) go install $(2)@$(3)
+	GOWORK=off CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$(BIN) hack/retry go install $(2)@$(3)
 	@touch $$@
 endef
 $(eval $(call tool,controller-gen,sigs.k8s.io/controller-tools/cmd/controller-gen,$(CONTROLLER_GEN_VERSION)))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 $(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,$(GOTESTSUM_VERSION)))
+
+# Everything after it finds the modules in Go's cache: one place has to bear a
+# network that fails.
+.PHONY: fetch
+fetch: ## Fetch the Go modules that building and testing need, again when the network fails
+	@hack/retry go list -deps -test -f '{{with ""}}{{end}}' $(WORKSPACE:%=./%/...)
 
 .PHONY: tools
 tools: $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/helm $(BIN)/gotestsum ## Install the tools into bin/

@@ -84,7 +84,7 @@ func (c component) build(ctx context.Context, w *Workshop, dir string) error {
 		// A trailing separator makes the compiler write one file for each package.
 		args[5] += string(filepath.Separator)
 	}
-	if err := w.Run.With(goEnv...).In(w.Components(c.module)).Run(ctx, "go", append(args, c.packages...)...); err != nil {
+	if err := w.Run.With(goEnv...).In(w.Components(c.module)).RunOnNetwork(ctx, "go", append(args, c.packages...)...); err != nil {
 		return err
 	}
 	for _, link := range c.links {
@@ -105,7 +105,7 @@ func helmStep() Step {
 			return cache.NewKey("helm 1").String("module", helmModule).Sum()
 		},
 		Build: func(ctx context.Context, w *Workshop, dir string) error {
-			return w.Run.With(append(goEnv, "GOBIN="+dir)...).Run(ctx, "go", "install", "-trimpath", "-ldflags", strip, helmModule)
+			return w.Run.With(append(goEnv, "GOBIN="+dir)...).RunOnNetwork(ctx, "go", "install", "-trimpath", "-ldflags", strip, helmModule)
 		},
 	}
 }
