@@ -9,6 +9,7 @@ CONTROLLER_GEN_VERSION := v0.23.0
 GOLANGCI_LINT_VERSION := v2.12.2
 HELM_VERSION := v3.22.0
 GOTESTSUM_VERSION := v1.13.0
+PROMTOOL_VERSION := v0.316.0
 
 BIN := $(CURDIR)/bin
 MODULES := api nvmeof manager agent csi
@@ -99,7 +100,7 @@ verify-mains:
 	done
 
 .PHONY: test
-test: fetch lint unit chart-test standalone ## Lint, unit, envtest, csi-sanity and the chart, for every module
+test: fetch lint unit chart-test page-test standalone ## Lint, unit, envtest, csi-sanity, the chart and the trace page, for every module
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run golangci-lint on every module
@@ -126,6 +127,11 @@ trace-test: ## Take a volume through its life with the real programs and check t
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v ./e2e/traces
 
+.PHONY: page-test
+page-test: ## Look at the trace page of the demo in a headless Chromium (part of make test)
+	go run ./e2e/cmd/lab prepare --only browser
+	DISTORT_CHROMIUM=chromium-headless-shell go test $(GO_TEST_FLAGS) -count=1 -v -run InABrowser ./e2e/internal/otlp
+
 .PHONY: csi-sanity
 csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
@@ -151,9 +157,10 @@ standalone-test: ## As standalone, and run the tests too
 	KUBEBUILDER_ASSETS=$$assets go run ./hack/tools/cmd/modules standalone
 
 .PHONY: chart-test
-chart-test: $(BIN)/helm ## Lint, render, install, upgrade and uninstall the chart on a real API server
+chart-test: $(BIN)/helm $(BIN)/promtool ## Lint, render, install, upgrade and uninstall the chart on a real API server, and fire its alerts
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
-	KUBEBUILDER_ASSETS=$$assets DISTORT_HELM=$(BIN)/helm go test $(GO_TEST_FLAGS) -count=1 -timeout 20m ./e2e/chart
+	KUBEBUILDER_ASSETS=$$assets DISTORT_HELM=$(BIN)/helm DISTORT_PROMTOOL=$(BIN)/promtool \
+	  go test $(GO_TEST_FLAGS) -count=1 -timeout 20m ./e2e/chart ./e2e/alerts
 
 ##@ Release
 
@@ -170,13 +177,15 @@ define tool
 $(BIN)/$(1): $(BIN)/.$(1)-$(3)
 $(BIN)/.$(1)-$(3):
 	@mkdir -p $(BIN) && rm -f $(BIN)/.$(1)-*
-	GOWORK=off CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$(BIN) hack/retry go install $(2)@$(3)
+	GOWORK=off CGO_ENABLED=0 GOFLAGS="-trimpath $(4)" GOBIN=$(BIN) hack/retry go install $(2)@$(3)
 	@touch $$@
 endef
 $(eval $(call tool,controller-gen,sigs.k8s.io/controller-tools/cmd/controller-gen,$(CONTROLLER_GEN_VERSION)))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 $(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,$(GOTESTSUM_VERSION)))
+# Without service discovery, which is most of Prometheus and nothing of promtool's tests.
+$(eval $(call tool,promtool,github.com/prometheus/prometheus/cmd/promtool,$(PROMTOOL_VERSION),-tags=remove_all_sd))
 
 # Everything after it finds the modules in Go's cache: one place has to bear a
 # network that fails.
@@ -185,7 +194,7 @@ fetch: ## Fetch the Go modules that building and testing need, again when the ne
 	@hack/retry go list -deps -test -f '{{with ""}}{{end}}' $(WORKSPACE:%=./%/...)
 
 .PHONY: tools
-tools: $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/helm $(BIN)/gotestsum ## Install the tools into bin/
+tools: $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/helm $(BIN)/gotestsum $(BIN)/promtool ## Install the tools into bin/
 
 .PHONY: clean
 clean: ## Remove bin/ (downloads and the lab's cache stay)

@@ -36,7 +36,7 @@ func Catalogue() []Step {
 		steps = append(steps, component.asStep())
 	}
 	return append(steps,
-		envtestStep(), packagesStep(), kernelStep(), guestTreeStep(), initrdStep(), rootDiskStep(), labDiskStep(), baseStep(),
+		envtestStep(), packagesStep(StepPackages, "host packages", hostPackages), packagesStep("browser", "headless browser", browserPackages), kernelStep(), guestTreeStep(), initrdStep(), rootDiskStep(), labDiskStep(), baseStep(),
 		productStep(), imageDiskStep(StepImageDisk, "disk with all container images", "base-images", "product"),
 		imageDiskStep(StepBareDisk, "disk with the images of a cluster without DISTORT", "base-images"), helmStep(),
 	)

@@ -18,12 +18,15 @@ var hostPackages = []string{
 	"qemu-system-x86", "qemu-utils", "seabios", "ipxe-qemu", "mmdebstrap", "iproute2", "e2fsprogs", "kmod", "xz-utils", "zstd", "ca-certificates",
 }
 
-// packagesStep installs what is missing on the host.
-func packagesStep() Step {
+// browserPackages are what looks at the trace page in a test.
+var browserPackages = []string{"chromium-headless-shell"}
+
+// packagesStep installs those packages that are missing on the host.
+func packagesStep(name, summary string, packages []string) Step {
 	return Step{
-		Name: "packages", Summary: "host packages", Lane: LaneDebian,
+		Name: name, Summary: summary, Lane: LaneDebian,
 		Build: func(ctx context.Context, w *Workshop, _ string) error {
-			missing, err := debian.Missing(ctx, w.Run, hostPackages)
+			missing, err := debian.Missing(ctx, w.Run, packages)
 			if err != nil || len(missing) == 0 {
 				return err
 			}
