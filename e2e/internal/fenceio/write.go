@@ -8,15 +8,21 @@ import (
 	"time"
 )
 
-// writers is how many writes are in flight at once.
-const writers = 8
+const (
+	// writers is how many write at once.
+	writers = 8
+	// pace is the least time from a write of a writer to its next one. A few hundred
+	// writes a second use up an emulated CPU. Most of that is the kernel's share, which
+	// no priority of this program bounds: the pods of the node would starve, and those
+	// are what is tested.
+	pace = 100 * time.Millisecond
+	// retryPause keeps a writer without a device from using up the CPU.
+	retryPause = 20 * time.Millisecond
+)
 
-// retryPause keeps a writer without a device from using up the CPU.
-const retryPause = 20 * time.Millisecond
-
-// Write writes records without pause until ctx ends. Errors do not stop it: it
-// opens the device again and goes on, as an application would that must not give
-// up.
+// Write writes records, one after the other from several writers at once, until ctx
+// ends. Errors do not stop it: it opens the device again and goes on, as an
+// application would that must not give up.
 func Write(ctx context.Context, path, writer string) {
 	var group sync.WaitGroup
 	for w := range writers {
@@ -42,12 +48,15 @@ func Write(ctx context.Context, path, writer string) {
 // writeOn writes the slots of one goroutine in turn, from a number on, and returns
 // the next one.
 func writeOn(ctx context.Context, d *device, writer string, first, number int) (int, error) {
+	next := time.NewTicker(pace)
+	defer next.Stop()
 	for ctx.Err() == nil {
 		for slot := first; slot < Slots && ctx.Err() == nil; slot += writers {
 			if err := d.write(slot, NewRecord(writer, number, slot)); err != nil {
 				return number, err
 			}
 			number++
+			<-next.C
 		}
 	}
 	return number, nil
@@ -97,6 +106,8 @@ func ownSlots(ctx context.Context, path, writer string, first int, beginning []R
 		}
 		return err
 	}
+	next := time.NewTicker(pace)
+	defer next.Stop()
 	number := 0
 	// The first round is finished however slow the device is: what is left of the
 	// old host's records proves nothing.
@@ -111,6 +122,7 @@ func ownSlots(ctx context.Context, path, writer string, first int, beginning []R
 				return number, err
 			}
 			expected[slot] = r
+			<-next.C
 		}
 	}
 	for slot := range expected {
