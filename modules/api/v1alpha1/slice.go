@@ -1,0 +1,123 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Slice is an object that holds the data of a volume which is exported over
+// NVMe-oF: an NVMePartition, or a Volume of type block. It is what exports and
+// attachments need to know of either.
+//
+// +kubebuilder:object:generate=false
+type Slice interface {
+	metav1.Object
+	runtime.Object
+
+	// GetReference names the object in this life of it.
+	GetReference() VolumeReference
+	// GetTargetNode is the storage node, empty before the volume is placed.
+	GetTargetNode() string
+	// GetTargetBackend is what exports the volume.
+	GetTargetBackend() TargetBackend
+	// GetTransport is the transport of the export.
+	GetTransport() Transport
+	// GetAccessMode is who may use the volume at once.
+	GetAccessMode() AccessMode
+	// GetPortals are the addresses that the export was last seen on.
+	GetPortals() []Portal
+	// GetConditions are the object's conditions.
+	GetConditions() []metav1.Condition
+	// GetFilesystemStatus is the format record, nil when there is none.
+	GetFilesystemStatus() *FilesystemStatus
+	// SetFilesystemStatus replaces the format record.
+	SetFilesystemStatus(*FilesystemStatus)
+}
+
+var (
+	_ Slice = (*NVMePartition)(nil)
+	_ Slice = (*Volume)(nil)
+)
+
+// GetReference implements Slice.
+func (p *NVMePartition) GetReference() VolumeReference {
+	return VolumeReference{Kind: KindNVMePartition, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+// GetTargetNode implements Slice.
+func (p *NVMePartition) GetTargetNode() string { return p.Spec.NodeName }
+
+// GetTargetBackend implements Slice.
+func (p *NVMePartition) GetTargetBackend() TargetBackend { return p.Spec.TargetBackend }
+
+// GetTransport implements Slice.
+func (p *NVMePartition) GetTransport() Transport { return p.Spec.Transport }
+
+// GetAccessMode implements Slice.
+func (p *NVMePartition) GetAccessMode() AccessMode { return p.Spec.AccessMode }
+
+// GetPortals implements Slice.
+func (p *NVMePartition) GetPortals() []Portal { return p.Status.Portals }
+
+// GetConditions implements Slice.
+func (p *NVMePartition) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// GetFilesystemStatus implements Slice.
+func (p *NVMePartition) GetFilesystemStatus() *FilesystemStatus { return p.Status.Filesystem }
+
+// SetFilesystemStatus implements Slice.
+func (p *NVMePartition) SetFilesystemStatus(f *FilesystemStatus) { p.Status.Filesystem = f }
+
+// GetReference implements Slice.
+func (v *Volume) GetReference() VolumeReference {
+	return VolumeReference{Kind: KindVolume, Name: v.Name, UID: v.UID}
+}
+
+// GetTargetNode implements Slice.
+func (v *Volume) GetTargetNode() string { return v.Spec.OwnerNode }
+
+// GetTargetBackend implements Slice: zvols are exported by the kernel.
+func (v *Volume) GetTargetBackend() TargetBackend { return BackendKernel }
+
+// GetTransport implements Slice. It is empty for a volume that is exported over
+// NFS.
+func (v *Volume) GetTransport() Transport {
+	switch v.Spec.Transport {
+	case ProtocolNVMeTCP:
+		return TransportTCP
+	case ProtocolNVMeRDMA:
+		return TransportRDMA
+	}
+	return ""
+}
+
+// GetAccessMode implements Slice. A volume that does not say has one writer.
+func (v *Volume) GetAccessMode() AccessMode {
+	if v.Spec.AccessMode == "" {
+		return ReadWriteOnce
+	}
+	return v.Spec.AccessMode
+}
+
+// GetPortals implements Slice.
+func (v *Volume) GetPortals() []Portal { return v.Status.Portals }
+
+// GetConditions implements Slice.
+func (v *Volume) GetConditions() []metav1.Condition { return v.Status.Conditions }
+
+// GetFilesystemStatus implements Slice.
+func (v *Volume) GetFilesystemStatus() *FilesystemStatus { return v.Status.Filesystem }
+
+// SetFilesystemStatus implements Slice.
+func (v *Volume) SetFilesystemStatus(f *FilesystemStatus) { v.Status.Filesystem = f }
+
+// NewSlice returns an empty object of the kind, nil for a kind that is not known.
+func NewSlice(kind VolumeKind) Slice {
+	switch kind {
+	case KindNVMePartition:
+		return &NVMePartition{}
+	case KindVolume:
+		return &Volume{}
+	}
+	return nil
+}
