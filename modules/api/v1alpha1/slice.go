@@ -28,6 +28,8 @@ type Slice interface {
 	GetPortals() []Portal
 	// GetConditions are the object's conditions.
 	GetConditions() []metav1.Condition
+	// SetConditions replaces them.
+	SetConditions([]metav1.Condition)
 	// GetFilesystemStatus is the format record, nil when there is none.
 	GetFilesystemStatus() *FilesystemStatus
 	// SetFilesystemStatus replaces the format record.
@@ -61,6 +63,9 @@ func (p *NVMePartition) GetPortals() []Portal { return p.Status.Portals }
 
 // GetConditions implements Slice.
 func (p *NVMePartition) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions implements Slice.
+func (p *NVMePartition) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
 
 // GetFilesystemStatus implements Slice.
 func (p *NVMePartition) GetFilesystemStatus() *FilesystemStatus { return p.Status.Filesystem }
@@ -104,6 +109,9 @@ func (v *Volume) GetPortals() []Portal { return v.Status.Portals }
 
 // GetConditions implements Slice.
 func (v *Volume) GetConditions() []metav1.Condition { return v.Status.Conditions }
+
+// SetConditions implements Slice.
+func (v *Volume) SetConditions(c []metav1.Condition) { v.Status.Conditions = c }
 
 // GetFilesystemStatus implements Slice.
 func (v *Volume) GetFilesystemStatus() *FilesystemStatus { return v.Status.Filesystem }
