@@ -112,6 +112,9 @@ func TestRights(t *testing.T) {
 		allowed                                           bool
 	}{
 		{"manager", "patch", ours, "nvmepartitions", namespace, "", true},
+		{"manager", "patch", ours, "volumes", "", "", true},
+		{"manager", "create", ours, "volumes", "", "", false},
+		{"manager", "patch", ours, "storagenodes", "", "", false},
 		{"manager", "delete", ours, "nvmedevices", "", "", true},
 		{"manager", "update", "coordination.k8s.io", "leases", namespace, "distort-manager", true},
 		{"manager", "create", "events.k8s.io", "events", "default", "", true},
@@ -126,6 +129,13 @@ func TestRights(t *testing.T) {
 		{"agent", "create", ours, "nvmevolumeattachments", namespace, "", false},
 		{"agent", "list", ours, "nvmepartitions", "default", "", false},
 		{"agent", "patch", ours, "nvmedeviceclaims", namespace, "", false},
+		{"agent", "watch", ours, "volumes", "", "", true},
+		{"agent", "patch", ours, "volumes", "", "", true},
+		{"agent", "list", ours, "storagenodes", "", "", true},
+		{"agent", "list", "", "nodes", "", "", true},
+		{"agent", "create", ours, "volumes", "", "", false},
+		{"agent", "delete", ours, "volumes", "", "", false},
+		{"agent", "patch", ours, "storagenodes", "", "", false},
 		{"agent", "get", "", "nodes", "", "", false},
 		{"agent", "list", "", "pods", "", "", false},
 		{"csi-controller", "create", ours, "nvmepartitions", namespace, "", true},
