@@ -202,7 +202,7 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 	}
 	volumes := &poolvolume.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: zvols, Exporter: exporter,
-		Accounts: accounts, Started: gate, Restored: restore.Done(), Delay: delay,
+		Accounts: accounts, Started: gate, Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
 	if err := volumes.SetupWithManager(mgr, check); err != nil {
 		return nil, fmt.Errorf("set up the volume controller: %w", err)

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/written"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -40,8 +42,8 @@ type Accounts interface {
 	Publish(ctx context.Context) error
 }
 
-// Reconciler reconciles the Volumes of one node. All fields but Restored and Delay
-// are required.
+// Reconciler reconciles the Volumes of one node. All fields but Restored, Delay and
+// Tracer are required.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's objects only.
 	Client   client.Client
@@ -58,6 +60,8 @@ type Reconciler struct {
 	// Delay is how long to wait for something outside Kubernetes; nil means 30 to 60
 	// seconds, at random.
 	Delay func() time.Duration
+	// Tracer makes spans of what was done; nil makes none.
+	Tracer *telemetry.Tracer
 
 	// written are our last writes, for as long as the cache has not seen them.
 	written written.Memory[*v1alpha1.Volume]
@@ -91,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if v.Spec.OwnerNode != r.NodeName {
 		return ctrl.Result{}, nil
 	}
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("uid", v.UID, "pool", v.Spec.PoolGUID))
+	ctx = telemetry.Log(ctx, v, "uid", v.UID, "pool", v.Spec.PoolGUID)
 	return r.reconcile(ctx, r.written.Latest(v))
 }
 
@@ -160,6 +164,12 @@ func (r *Reconciler) write(ctx context.Context, v *v1alpha1.Volume, st v1alpha1.
 func (r *Reconciler) tell(ctx context.Context, s *scope) {
 	if s.exported != nil && len(s.exported.Changes) > 0 {
 		log.FromContext(ctx).Info("export changed", "created", s.exported.Created, "changes", s.exported.Changes)
+	}
+	switch first := s.volume.Status.TargetNQN == ""; {
+	case s.exported != nil && first:
+		metrics.Provisioned(s.volume.CreationTimestamp.Time)
+	case s.exported != nil && s.exported.Repaired():
+		metrics.Repaired()
 	}
 	r.tellGrowth(s)
 	before, after := s.volume.Status.State, stateOf(s)

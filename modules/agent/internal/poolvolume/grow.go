@@ -4,33 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/zfs"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
 // grow makes the zvol as large as the spec asks, and shows that to the hosts. It
 // never ends the pass: a volume that cannot grow is exported as it is.
 func (r *Reconciler) grow(ctx context.Context, s *scope) error {
-	grown := false
-	if s.zvol.SizeBytes < s.volume.Spec.Capacity {
-		z, err := r.enlarge(ctx, s)
-		if err != nil {
-			s.growth = &growth{failure: growthFailure(err)}
-			return nil
-		}
-		s.zvol, grown = &z, true
-	}
-	if !grown && !unserved(s) {
+	if s.zvol.SizeBytes >= s.volume.Spec.Capacity && !unserved(s) {
 		return nil
 	}
+	began := time.Now()
+	err := r.enlargeAndServe(ctx, s)
+	r.Tracer.Did(telemetry.Work{
+		Name: "grow", Object: s.volume, Phase: tracing.Resize(s.volume.Spec.Capacity), Began: began, Err: err, Place: s.place(),
+	})
 	s.growth = &growth{}
-	if err := r.serve(ctx, s); err != nil {
+	if err != nil {
 		s.growth.failure = growthFailure(err)
 	}
 	return nil
+}
+
+func (r *Reconciler) enlargeAndServe(ctx context.Context, s *scope) error {
+	if s.zvol.SizeBytes < s.volume.Spec.Capacity {
+		z, err := r.enlarge(ctx, s)
+		if err != nil {
+			return err
+		}
+		s.zvol = &z
+	}
+	return r.serve(ctx, s)
 }
 
 func (r *Reconciler) enlarge(ctx context.Context, s *scope) (zfs.Volume, error) {

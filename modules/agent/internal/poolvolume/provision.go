@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
+	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/pool"
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/zfs"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -73,8 +77,15 @@ func (r *Reconciler) carve(ctx context.Context, s *scope) error {
 	var err error
 	if s.recorded() {
 		z, err = r.Locator.find(ctx, s.volume, s.pool)
-	} else if err = r.Locator.ZFS.Check(ctx, s.pool); err == nil {
-		z, err = r.Locator.ZFS.Create(ctx, s.pool, specOf(s.volume))
+	} else {
+		began := time.Now()
+		if err = r.Locator.ZFS.Check(ctx, s.pool); err == nil {
+			z, err = r.Locator.ZFS.Create(ctx, s.pool, specOf(s.volume))
+		}
+		metrics.Carved(began, err)
+		r.Tracer.Did(telemetry.Work{
+			Name: "carve", Object: s.volume, Phase: tracing.Begin, Began: began, Err: err, Place: s.place(),
+		})
 	}
 	if err != nil {
 		return carveFailure(err)
@@ -125,7 +136,13 @@ func (r *Reconciler) reveal(ctx context.Context, s *scope) error {
 func (r *Reconciler) export(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
 	defer cancel()
+	began, before := time.Now(), s.volume.Status.TargetNQN
 	outcome, err := r.Exporter.Ensure(ctx, s.volume, s.device)
+	if err != nil && !errors.Is(err, volume.ErrGone) || len(outcome.Changes) > 0 {
+		r.Tracer.Did(telemetry.Work{
+			Name: "export", Object: s.volume, Phase: tracing.Begin, Late: before != "", Began: began, Err: err, Changes: outcome.Changes, Place: r.NodeName,
+		})
+	}
 	if err != nil {
 		return exportFailure(err)
 	}

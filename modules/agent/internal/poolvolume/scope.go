@@ -33,6 +33,9 @@ type scope struct {
 // target serve it; nil in it is success.
 type growth struct{ failure *failure }
 
+// place says where the zvol is, for people.
+func (s *scope) place() string { return "pool " + s.pool.Name }
+
 // trouble is what keeps the pass from being a success, nil when it is one.
 func (s *scope) trouble() *failure {
 	if s.failure == nil && s.growth != nil {

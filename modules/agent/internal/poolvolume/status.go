@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distort-io/distort/modules/api/identity"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -56,8 +57,16 @@ func stateOf(s *scope) v1alpha1.VolumeState {
 // vouched for.
 func conditions(s *scope, all *[]metav1.Condition) {
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		message = shorten(message)
+		if status == metav1.ConditionFalse {
+			phase := tracing.Begin
+			if kind == v1alpha1.ConditionResized {
+				phase = tracing.Resize(s.volume.Spec.Capacity)
+			}
+			message = tracing.Note(s.volume, phase, message)
+		}
 		meta.SetStatusCondition(all, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: shorten(message), ObservedGeneration: s.volume.Generation,
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.volume.Generation,
 		})
 	}
 	set(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced,
@@ -90,7 +99,7 @@ func waiting(v *v1alpha1.Volume, message string) v1alpha1.VolumeStatus {
 	st.State = v1alpha1.VolumeDeleting
 	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionExported, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting,
-		Message: shorten(message), ObservedGeneration: v.Generation,
+		Message: tracing.Note(v, tracing.End, shorten(message)), ObservedGeneration: v.Generation,
 	})
 	return st
 }

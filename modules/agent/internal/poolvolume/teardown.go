@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/zfs"
+	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -26,8 +29,14 @@ func (r *Reconciler) teardown(ctx context.Context, s *scope) error {
 		// Refused before anything was touched.
 		return nil
 	}
-	for _, p := range []phase{r.unexport, r.uncarve} {
-		if err := p(ctx, s); err != nil {
+	for _, step := range []struct {
+		name string
+		do   phase
+	}{{"unexport", r.unexport}, {"uncarve", r.uncarve}} {
+		began := time.Now()
+		err := step.do(ctx, s)
+		r.Tracer.Did(telemetry.Work{Name: step.name, Object: s.volume, Phase: tracing.End, Began: began, Err: err, Place: r.NodeName})
+		if err != nil {
 			return err
 		}
 	}

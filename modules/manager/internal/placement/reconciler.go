@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/distort-io/distort/modules/api/telemetry"
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/lag"
