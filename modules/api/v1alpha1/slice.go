@@ -6,8 +6,8 @@ import (
 )
 
 // Slice is an object that holds the data of a volume which is exported over
-// NVMe-oF: an NVMePartition, or a Volume of type block. It is what exports and
-// attachments need to know of either.
+// NVMe-oF: an NVMePartition, or a Volume of type block. It is what placement,
+// exports, attachments and callers need to know of either.
 //
 // +kubebuilder:object:generate=false
 type Slice interface {
@@ -24,6 +24,27 @@ type Slice interface {
 	GetTransport() Transport
 	// GetAccessMode is who may use the volume at once.
 	GetAccessMode() AccessMode
+	// GetAccessType is how a pod sees the volume.
+	GetAccessType() AccessType
+	// GetFilesystem is the filesystem on the volume, empty for a raw one.
+	GetFilesystem() FilesystemType
+	// GetRequestFingerprint tells a retry of the request from another one.
+	GetRequestFingerprint() string
+	// GetSize is the wanted size in bytes.
+	GetSize() int64
+	// SetSize replaces it.
+	SetSize(bytes int64)
+	// GetActualSize is the size in bytes that was last read back, 0 before the volume
+	// was carved.
+	GetActualSize() int64
+	// IsCarved tells whether capacity was ever made for the volume.
+	IsCarved() bool
+	// IsFailed tells whether a person must act on the volume.
+	IsFailed() bool
+	// IsZeroed tells whether what was never written reads as zeros.
+	IsZeroed() bool
+	// GetNQN is the subsystem of the export, empty before there is one.
+	GetNQN() string
 	// GetPortals are the addresses that the export was last seen on.
 	GetPortals() []Portal
 	// GetConditions are the object's conditions.
@@ -57,6 +78,38 @@ func (p *NVMePartition) GetTransport() Transport { return p.Spec.Transport }
 
 // GetAccessMode implements Slice.
 func (p *NVMePartition) GetAccessMode() AccessMode { return p.Spec.AccessMode }
+
+// GetAccessType implements Slice.
+func (p *NVMePartition) GetAccessType() AccessType { return p.Spec.AccessType }
+
+// GetFilesystem implements Slice.
+func (p *NVMePartition) GetFilesystem() FilesystemType { return p.Spec.Filesystem }
+
+// GetRequestFingerprint implements Slice.
+func (p *NVMePartition) GetRequestFingerprint() string { return p.Spec.RequestFingerprint }
+
+// GetSize implements Slice.
+func (p *NVMePartition) GetSize() int64 { return p.Spec.Size }
+
+// SetSize implements Slice.
+func (p *NVMePartition) SetSize(bytes int64) { p.Spec.Size = bytes }
+
+// GetActualSize implements Slice.
+func (p *NVMePartition) GetActualSize() int64 { return p.Status.AllocatedCapacity }
+
+// IsCarved implements Slice.
+func (p *NVMePartition) IsCarved() bool {
+	return p.Status.Backend != nil || p.Status.AllocatedCapacity > 0
+}
+
+// IsFailed implements Slice.
+func (p *NVMePartition) IsFailed() bool { return p.Status.State == PartitionFailed }
+
+// IsZeroed implements Slice.
+func (p *NVMePartition) IsZeroed() bool { return p.Status.Zeroed }
+
+// GetNQN implements Slice.
+func (p *NVMePartition) GetNQN() string { return p.Status.NQN }
 
 // GetPortals implements Slice.
 func (p *NVMePartition) GetPortals() []Portal { return p.Status.Portals }
@@ -103,6 +156,41 @@ func (v *Volume) GetAccessMode() AccessMode {
 	}
 	return v.Spec.AccessMode
 }
+
+// GetAccessType implements Slice.
+func (v *Volume) GetAccessType() AccessType {
+	if v.Spec.Type == VolumeBlock && v.Spec.FSType == "" {
+		return AccessBlock
+	}
+	return AccessMount
+}
+
+// GetFilesystem implements Slice.
+func (v *Volume) GetFilesystem() FilesystemType { return v.Spec.FSType }
+
+// GetRequestFingerprint implements Slice.
+func (v *Volume) GetRequestFingerprint() string { return v.Spec.RequestFingerprint }
+
+// GetSize implements Slice.
+func (v *Volume) GetSize() int64 { return v.Spec.Capacity }
+
+// SetSize implements Slice.
+func (v *Volume) SetSize(bytes int64) { v.Spec.Capacity = bytes }
+
+// GetActualSize implements Slice.
+func (v *Volume) GetActualSize() int64 { return v.Status.ActualCapacity }
+
+// IsCarved implements Slice.
+func (v *Volume) IsCarved() bool { return v.Status.DatasetGUID != "" || v.Status.ActualCapacity > 0 }
+
+// IsFailed implements Slice.
+func (v *Volume) IsFailed() bool { return v.Status.State == VolumeError }
+
+// IsZeroed implements Slice: a new zvol has no blocks.
+func (v *Volume) IsZeroed() bool { return true }
+
+// GetNQN implements Slice.
+func (v *Volume) GetNQN() string { return v.Status.TargetNQN }
 
 // GetPortals implements Slice.
 func (v *Volume) GetPortals() []Portal { return v.Status.Portals }

@@ -133,7 +133,7 @@ func (l *Ledger) describePools(node *Node, object *v1alpha1.RDMAStorageNode, own
 	}
 	taken, waiting := map[v1alpha1.PoolGUID]int64{}, 0
 	l.eachShare(owner, func(s *share, pending int64) {
-		taken[s.pool.guid] = plus(taken[s.pool.guid], pending)
+		taken[s.pool.guid] = capacity.Sum(taken[s.pool.guid], pending)
 		waiting++
 	})
 	for _, guid := range owner.Spec.AuthoritativePoolGUIDs {
@@ -276,7 +276,7 @@ func (l *Ledger) stands(s *share) bool {
 	l.eachShare(owner, func(other *share, pending int64) {
 		waiting++
 		if other.pool == s.pool {
-			taken = plus(taken, pending)
+			taken = capacity.Sum(taken, pending)
 		}
 	})
 	sample := sampleOf(owner, s.pool.guid)
