@@ -183,7 +183,7 @@ func (w *world) newAgent() *agent {
 
 // verifier compares exports with what they should be.
 func (a *agent) verifier() *volume.Verifier {
-	return volume.NewVerifier(a.Exporter, volume.Finders{v1alpha1.KindNVMePartition: a.Process.Locator, v1alpha1.KindVolume: a.volumes.Locator})
+	return volume.NewVerifier(a.Exporter, volume.Finders{v1alpha1.KindNVMePartition: a.Locator, v1alpha1.KindVolume: a.volumes.Locator})
 }
 
 // now is the time on the node.

@@ -81,7 +81,7 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	unknown := &command.ExitError{Cmd: "zpool export", Code: 1}
-	if got := Classify(unknown); got != error(unknown) {
+	if got := Classify(unknown); !errors.Is(got, unknown) || got.Error() != unknown.Error() {
 		t.Errorf("a refusal without a word: %v", got)
 	}
 }

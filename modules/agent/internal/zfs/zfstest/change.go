@@ -54,7 +54,7 @@ func (h *Host) create(args []string) error {
 	first, _, _ := strings.Cut(name, "/")
 	p := h.pools[first]
 	switch {
-	case first == "" || !(first[0] >= 'a' && first[0] <= 'z' || first[0] >= 'A' && first[0] <= 'Z'):
+	case !letterFirst.MatchString(first):
 		return fail(1, "cannot open '%s': name must begin with a letter", first)
 	case p == nil:
 		return fail(1, "cannot open '%s': no such pool", first)
@@ -127,6 +127,7 @@ func (h *Host) parents(p *pool, name string, makeThem bool, refuse func(string, 
 }
 
 var (
+	letterFirst  = regexp.MustCompile(`^[A-Za-z]`)
 	compressions = regexp.MustCompile(`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-([1-9]|1[0-9]))?|zstd-fast.*)$`)
 	userName     = regexp.MustCompile(`^[a-z0-9:+._-]+$`)
 )

@@ -176,16 +176,16 @@ var number = regexp.MustCompile(`^[0-9.]+$`)
 
 // mask hides values that are volatile.
 func mask(r recording, text string) string {
-	columns, isList := []string(nil), false
+	var columns []string
 	if at := slices.Index(r.Argv, "-o"); at >= 0 {
 		columns = strings.Split(r.Argv[at+1], ",")
 	}
-	isList = r.Argv[1] == "list"
+	isList := r.Argv[1] == "list"
 	var out []string
 	for _, line := range strings.Split(text, "\n") {
 		cells := strings.Split(line, "\t")
 		for i := range cells {
-			hide := false
+			var hide bool
 			switch {
 			case isList && columns == nil:
 				hide = number.MatchString(cells[i])
