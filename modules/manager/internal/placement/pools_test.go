@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/distort-io/distort/modules/api/eligibility"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -81,13 +82,13 @@ func TestDecidePools(t *testing.T) {
 			topology: v1alpha1.TopologyRequirement{Requisite: []v1alpha1.DomainName{"far"}},
 			nodes:    []*Node{pools("a", nil, 9*gib)}, message: "0/1 pools can hold 1Gi: 1 outside the requested network domains",
 		},
-		"not ready":         {nodes: []*Node{pools("a", func(n *Node) { n.PoolRefusal = NodeNotReady }, 9*gib)}, message: "0/1 pools can hold 1Gi: 1 storage node not ready"},
+		"not ready":         {nodes: []*Node{pools("a", func(n *Node) { n.PoolRefusal = eligibility.NodeNotReady }, 9*gib)}, message: "0/1 pools can hold 1Gi: 1 storage node not ready"},
 		"drives are broken": {nodes: []*Node{pools("a", func(n *Node) { n.Refusal = InventoryIncomplete }, 9*gib)}, want: "a0"},
 		"silent":            {nodes: []*Node{pools("a", func(n *Node) { n.AliveUntil = now }, 9*gib)}, message: "0/1 pools can hold 1Gi: 1 storage node without heartbeat"},
 		"a little ahead":    {nodes: []*Node{pools("a", func(n *Node) { n.Observed = now.Add(30 * time.Second) }, 9*gib)}, want: "a0"},
 		"from the future":   {nodes: []*Node{pools("a", func(n *Node) { n.Observed = now.Add(31 * time.Second) }, 9*gib)}, message: "0/1 pools can hold 1Gi: 1 storage node's clock ahead"},
 		"no portal":         {nodes: []*Node{pools("a", func(n *Node) { n.Transports = nil }, 9*gib)}, message: "0/1 pools can hold 1Gi: 1 no tcp portal"},
-		"two reasons": {nodes: []*Node{pools("a", func(n *Node) { n.Pools[0].Refusal, n.Pools[1].Full = PoolNotReady, true }, 9*gib, 9*gib)},
+		"two reasons": {nodes: []*Node{pools("a", func(n *Node) { n.Pools[0].Refusal, n.Pools[1].Full = eligibility.PoolNotReady, true }, 9*gib, 9*gib)},
 			message: "0/2 pools can hold 1Gi: 1 pool not ready, 1 too many new volumes"},
 	} {
 		r := request
