@@ -2,6 +2,7 @@ package chart
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -89,6 +90,11 @@ func TestAgentOwnNode(t *testing.T) {
 			change: func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.SliceFinalizer) },
 			status: func(o client.Object) { o.(*v1alpha1.NVMePartition).Status.State = v1alpha1.PartitionExported },
 		},
+		"volume of a pool": {
+			policy: "distort-agent-volumes", object: volumeOn("node-a", "policy-volume"),
+			change: func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.SliceFinalizer) },
+			status: func(o client.Object) { o.(*v1alpha1.Volume).Status.State = v1alpha1.VolumeReady },
+		},
 		"attachment": {
 			policy: "distort-agent-attachments", object: attachmentOf("node-a", "node-c", "policy-attachment"),
 			change: func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.AccessFinalizer) },
@@ -164,6 +170,27 @@ func TestAgentTakesNothing(t *testing.T) {
 	denied(t, "distort-agent-partitions", patch(placed, func(o client.Object) { annotate(o, v1alpha1.AbandonDataAnnotation, string(o.GetUID())) }))
 	own(t, "an annotation that gives no permission", patch(placed, func(o client.Object) { annotate(o, "test", "x") })(t.Context()))
 
+	volume := made(t, volumeOn("node-a", "takes-volume"))
+	denied(t, "distort-agent-volumes", patch(volume, func(o client.Object) { o.(*v1alpha1.Volume).Spec.Capacity *= 2 }))
+	denied(t, "distort-agent-volumes", patch(volume, func(o client.Object) { annotate(o, v1alpha1.AbandonDataAnnotation, string(o.GetUID())) }))
+	unplaced := made(t, volumeOn("", "takes-unplaced"))
+	denied(t, "distort-agent-volumes", patch(unplaced, func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.SliceFinalizer) }))
+
+	pools := made(t, &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}, Spec: v1alpha1.StorageNodeSpec{NetworkDomain: "rack-1"}})
+	report := func(by client.Client, change func(*v1alpha1.StorageNodeStatus)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			changed := pools.DeepCopyObject().(*v1alpha1.StorageNode)
+			change(&changed.Status)
+			return by.Status().Patch(ctx, changed, client.MergeFrom(pools), client.DryRunAll)
+		}
+	}
+	seen := func(st *v1alpha1.StorageNodeStatus) { st.ObservedGeneration = 1 }
+	own(t, "what it sees of its pools", report(a, seen)(t.Context()))
+	denied(t, "distort-agent-pools", report(on(t, "agent", "node-b"), seen))
+	denied(t, "distort-agent-pools", report(a, func(st *v1alpha1.StorageNodeStatus) {
+		st.Reservations = []v1alpha1.PoolReservation{{PoolGUID: "1", Name: "v", UID: "1", Size: 1}}
+	}))
+
 	attachment := made(t, attachmentOf("node-a", "node-c", "takes-attachment"))
 	denied(t, "distort-agent-attachments", patch(attachment, func(o client.Object) { annotate(o, v1alpha1.ForceDetachAnnotation, "node-c") }))
 	allowed := clone(attachment)
@@ -189,6 +216,21 @@ func TestAgentTakesNothing(t *testing.T) {
 	for _, e := range []client.Object{aboutNode, eventBy("distort-manager", "takes-event")} {
 		denied(t, "distort-agent-events", func(ctx context.Context) error { return a.Create(ctx, clone(e), client.DryRunAll) })
 	}
+}
+
+// volumeOn is a Volume on a pool of the node, or on none.
+func volumeOn(node, name string) *v1alpha1.Volume {
+	v := &v1alpha1.Volume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.VolumeSpec{
+			Type: v1alpha1.VolumeBlock, Capacity: 4 << 20, Transport: v1alpha1.ProtocolNVMeTCP, Provenance: v1alpha1.ProvenanceDynamic,
+			DeletionPolicy: v1alpha1.DeletionDelete, RequestFingerprint: strings.Repeat("a", 64),
+		},
+	}
+	if node != "" {
+		v.Spec.OwnerNode, v.Spec.PoolGUID, v.Spec.NetworkDomain = node, "1", "rack-1"
+	}
+	return v
 }
 
 // TestDrivesDoNotMove: the schema keeps nodeName as it is; the policy does so

@@ -24,11 +24,14 @@ func TestUninstall(t *testing.T) {
 	}
 	remove(t, claim())
 	refused(t, "NVMePartition "+usedVolume.String())
+	remove(t, &v1alpha1.NVMeVolumeAttachment{ObjectMeta: meta(usedAttachment)})
+	remove(t, &v1alpha1.NVMePartition{ObjectMeta: meta(usedVolume)})
+	zvol := made(t, volumeOn("", "uninstall"))
+	refused(t, "Volume "+zvol.GetName())
+	remove(t, zvol)
 	if err := here.admin.Create(t.Context(), claim()); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, &v1alpha1.NVMeVolumeAttachment{ObjectMeta: meta(usedAttachment)})
-	remove(t, &v1alpha1.NVMePartition{ObjectMeta: meta(usedVolume)})
 	refused(t, "NVMeDeviceClaim "+usedClaim.String())
 	remove(t, claim())
 

@@ -87,3 +87,38 @@ func Allocatable(raw int64) int64 {
 	}
 	return (raw - spare) / Unit * Unit
 }
+
+// Constants of ZFS's own arithmetic (zvol_volsize_to_reservation): a level of
+// indirect blocks has 128 KiB blocks of 1024 pointers, metadata is written twice,
+// and the meta-dnode has seven levels.
+const (
+	zvolIndirect = 128 << 10
+	zvolPointers = 1024
+	zvolCopies   = 2
+	zvolLevels   = 7
+	// DefaultVolBlockSize is the block size in bytes of a zvol that names none.
+	DefaultVolBlockSize int64 = 16 << 10
+)
+
+// Zvol is what a zvol of this size takes of its pool in bytes: its data and the
+// metadata that ZFS reserves for it. blockSize is its volblocksize in bytes; zero
+// means DefaultVolBlockSize. A pool of raidz vdevs takes more for small blocks.
+func Zvol(size, blockSize int64) (int64, error) {
+	if blockSize == 0 {
+		blockSize = DefaultVolBlockSize
+	}
+	if size < 0 || blockSize < 0 {
+		return 0, fmt.Errorf("%w: %d bytes in blocks of %d", ErrInvalid, size, blockSize)
+	}
+	blocks := size / blockSize
+	metadata := int64(zvolLevels)
+	for blocks > 1 {
+		blocks = (blocks + zvolPointers - 1) / zvolPointers
+		metadata += blocks
+	}
+	metadata *= zvolCopies * zvolIndirect
+	if size > math.MaxInt64-metadata {
+		return 0, fmt.Errorf("%w: a zvol of %d bytes does not fit 64 bits", ErrOutOfRange, size)
+	}
+	return size + metadata, nil
+}

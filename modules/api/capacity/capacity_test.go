@@ -96,3 +96,24 @@ func FuzzAllocatable(f *testing.F) {
 		}
 	})
 }
+
+// The sizes are those that ZFS 2.3.2 reserved (zfs get refreservation).
+func TestZvolReservesAsZFSDoes(t *testing.T) {
+	for name, c := range map[string]struct{ size, block, want int64 }{
+		"the default block size": {64 << 20, 0, 70254592},
+		"16 KiB":                 {64 << 20, 16 << 10, 70254592},
+		"128 KiB":                {64 << 20, 128 << 10, 69206016},
+		"512 bytes":              {64 << 20, 512, 102760448},
+		"65 blocks more":         {67125248, 16 << 10, 70533120},
+	} {
+		if got, err := Zvol(c.size, c.block); err != nil || got != c.want {
+			t.Errorf("%s: Zvol(%d, %d) = %d, %v; want %d", name, c.size, c.block, got, err, c.want)
+		}
+	}
+	if _, err := Zvol(math.MaxInt64, 0); !errors.Is(err, ErrOutOfRange) {
+		t.Errorf("Zvol of the largest size: %v", err)
+	}
+	if _, err := Zvol(-1, 0); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Zvol of a negative size: %v", err)
+	}
+}

@@ -1,11 +1,11 @@
-// Package eligibility has the rules by which drives and storage nodes hold new
+// Package eligibility has the rules by which drives, pools and storage nodes hold new
 // volumes (design.md §5). distort-manager places by them and distort-csi answers
 // GetCapacity by them, so that what is promised can be placed.
 package eligibility
 
 import "github.com/distort-io/distort/modules/api/v1alpha1"
 
-// Reason says why a drive cannot hold a volume, in words that fit after a
+// Reason says why a drive or pool cannot hold a volume, in words that fit after a
 // count: "2 insufficient space". The empty Reason means that it can.
 type Reason string
 
@@ -19,7 +19,13 @@ const (
 	DriveCordoned    Reason = "drive cordoned"
 )
 
-// Reasons that concern every drive of a node.
+// Reasons that concern a pool whatever is asked of it.
+const (
+	DuplicatePool Reason = "pool declared by several storage nodes"
+	PoolNotReady  Reason = "pool not ready"
+)
+
+// Reasons that concern every drive, or every pool, of a node.
 const (
 	NodeUnknown         Reason = "storage node unknown"
 	NodeNotReady        Reason = "storage node not ready"
@@ -37,6 +43,8 @@ const (
 	NoSpace           Reason = "insufficient space"
 	// Fragmented: the space is there, but perhaps not in one piece.
 	Fragmented Reason = "free space fragmented"
+	// TooManyVolumes: they wait for a sample of the pools that contains them.
+	TooManyVolumes Reason = "too many new volumes"
 )
 
 func noPortal(transport v1alpha1.Transport) Reason {

@@ -27,10 +27,10 @@ const (
 	// CordonedAnnotation on an NVMeDevice or StorageNode keeps new volumes away; see
 	// Cordoned.
 	CordonedAnnotation = "storage.distort.io/cordoned"
-	// AbandonDataAnnotation on an NVMePartition that is being deleted, with the
-	// partition's UID as its value, lets it go although its drive is missing:
-	// nothing on any medium is touched, and what the drive holds is left to whoever
-	// has it. While the drive is there the annotation changes nothing.
+	// AbandonDataAnnotation on an NVMePartition or Volume that is being deleted, with
+	// the object's UID as its value, lets it go although its drive or pool is missing:
+	// nothing on any medium is touched, and what the drive or pool holds is left to
+	// whoever has it. While it is there the annotation changes nothing.
 	AbandonDataAnnotation = "storage.distort.io/abandon-data"
 )
 

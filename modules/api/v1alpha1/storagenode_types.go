@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Reasons of condition Ready of a StorageNode. Written by distort-agent.
@@ -100,7 +101,26 @@ type PoolStatus struct {
 	Ready bool `json:"ready,omitempty"`
 }
 
-// StorageNodeStatus is written by distort-agent.
+// PoolReservation is the space on a pool that a volume has, or is about to get, and
+// that the published sample of the pool does not contain yet.
+type PoolReservation struct {
+	// PoolGUID is the pool.
+	PoolGUID PoolGUID `json:"poolGUID"`
+	// Name of the Volume.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID of the Volume.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=36
+	UID types.UID `json:"uid"`
+	// Size in bytes that is taken of the pool (capacity.Zvol).
+	// +kubebuilder:validation:Minimum=1
+	Size int64 `json:"size"`
+}
+
+// StorageNodeStatus is written by distort-agent, but for Reservations.
 type StorageNodeStatus struct {
 	// ObservedGeneration is the generation that the status speaks of.
 	// +optional
@@ -123,7 +143,16 @@ type StorageNodeStatus struct {
 	// +listMapKey=guid
 	// +optional
 	Pools []PoolStatus `json:"pools,omitempty"`
-	// Conditions are Ready.
+	// Reservations are the volumes that the samples in Pools do not contain. Written
+	// by distort-manager under the resourceVersion that the decision was made with,
+	// before a volume is placed; so managers that are active at once never give more
+	// than a pool has.
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=map
+	// +listMapKey=uid
+	// +optional
+	Reservations []PoolReservation `json:"reservations,omitempty"`
+	// Conditions are Ready and Audited.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -50,6 +50,23 @@ const (
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
+// Reasons of condition Provisioned of a Volume, besides those of an NVMePartition.
+// Written by distort-agent.
+const (
+	// ReasonPoolNotOwned (retryable): the pool is not one that this node declares, or
+	// the pools that are imported are not the declared ones. Nothing is created,
+	// exported or destroyed.
+	ReasonPoolNotOwned = "PoolNotOwned"
+	// ReasonPoolUnavailable (retryable): the pool is not imported, is suspended or
+	// does not answer.
+	ReasonPoolUnavailable = "PoolUnavailable"
+	// ReasonDatasetRefused (terminal): a dataset of the volume's name exists and is
+	// not the volume's.
+	ReasonDatasetRefused = "DatasetRefused"
+	// ReasonUnsupported (terminal): this agent cannot make such a volume.
+	ReasonUnsupported = "Unsupported"
+)
+
 // NFSAccessMode is what clients of an NFS export may do.
 // +kubebuilder:validation:Enum=ro;rw
 type NFSAccessMode string
@@ -81,7 +98,6 @@ type NFSExport struct {
 
 // VolumeSpec is written by distort-csi or by an import, but for the placement
 // fields.
-// +kubebuilder:validation:XValidation:rule="self.capacity >= oldSelf.capacity",message="capacity may only grow"
 // +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable"
 // +kubebuilder:validation:XValidation:rule="self.transport == oldSelf.transport",message="transport is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.fsType) == has(oldSelf.fsType) && (!has(self.fsType) || self.fsType == oldSelf.fsType)",message="fsType is immutable"
@@ -96,17 +112,23 @@ type NFSExport struct {
 // +kubebuilder:validation:XValidation:rule="(self.type == 'filesystem') == (self.transport == 'nfs')",message="type filesystem needs transport nfs, and type block needs nvme-tcp or nvme-rdma"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'filesystem') == has(self.nfsExport)",message="nfsExport must be set for type filesystem and absent for block"
 // +kubebuilder:validation:XValidation:rule="self.type == 'block' || (!has(self.fsType) && !has(self.volBlockSize))",message="fsType and volBlockSize need type block"
+// +kubebuilder:validation:XValidation:rule="has(self.accessMode) == has(oldSelf.accessMode) && (!has(self.accessMode) || self.accessMode == oldSelf.accessMode)",message="accessMode is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.accessMode) || self.accessMode != 'ReadWriteMany' || self.type == 'filesystem' || !has(self.fsType)",message="accessMode ReadWriteMany of a block volume needs no fsType: a filesystem on a block device has one writer"
 // +kubebuilder:validation:XValidation:rule="!has(self.sourceSnapshot) || !has(self.sourceVolume)",message="at most one of sourceSnapshot and sourceVolume may be set"
 // +kubebuilder:validation:XValidation:rule="(self.provenance == 'Dynamic') == has(self.requestFingerprint)",message="requestFingerprint must be set for provenance Dynamic and absent for Imported"
 type VolumeSpec struct {
 	// Type of the volume.
 	Type VolumeType `json:"type"`
-	// Capacity in bytes, a multiple of 4 MiB for a dynamic volume. It may only
-	// grow.
+	// Capacity in bytes, a multiple of 4 MiB for a dynamic volume. It may grow; a
+	// growth that was not possible is withdrawn by setting it back, at most to
+	// status.actualCapacity.
 	// +kubebuilder:validation:Minimum=1
 	Capacity int64 `json:"capacity"`
 	// Transport of the export.
 	Transport EndpointProtocol `json:"transport"`
+	// AccessMode is who may use the volume at once; absent means ReadWriteOnce.
+	// +optional
+	AccessMode AccessMode `json:"accessMode,omitempty"`
 	// FSType is the filesystem on a block volume; absent for a raw one.
 	// +optional
 	FSType FilesystemType `json:"fsType,omitempty"`
@@ -160,7 +182,8 @@ type VolumeStatus struct {
 	// State sums the conditions up in one word.
 	// +optional
 	State VolumeState `json:"state,omitempty"`
-	// TargetNQN, PortalHost, PortalPort and DeviceGUID are the NVMe-oF export.
+	// TargetNQN, PortalHost, PortalPort and DeviceGUID are the NVMe-oF export: the
+	// subsystem, the first of Portals, and the UUID of the namespace.
 	// +optional
 	TargetNQN string `json:"targetNQN,omitempty"`
 	// +optional
@@ -169,6 +192,10 @@ type VolumeStatus struct {
 	PortalPort int32 `json:"portalPort,omitempty"`
 	// +optional
 	DeviceGUID string `json:"deviceGUID,omitempty"`
+	// Portals are all the addresses where the target listens.
+	// +listType=atomic
+	// +optional
+	Portals []Portal `json:"portals,omitempty"`
 	// NFSServer and ExportPath are the NFS export.
 	// +optional
 	NFSServer string `json:"nfsServer,omitempty"`
@@ -177,6 +204,11 @@ type VolumeStatus struct {
 	// DatasetPath is the zvol or dataset, below <pool>/distort.
 	// +optional
 	DatasetPath string `json:"datasetPath,omitempty"`
+	// DatasetGUID is the ZFS GUID of the zvol or dataset: the exact thing that was
+	// made. Deletion goes by it and never by a name that merely matches.
+	// +kubebuilder:validation:MaxLength=20
+	// +optional
+	DatasetGUID string `json:"datasetGUID,omitempty"`
 	// ActualCapacity was read back, in bytes.
 	// +optional
 	ActualCapacity int64 `json:"actualCapacity,omitempty"`
@@ -188,7 +220,7 @@ type VolumeStatus struct {
 	// made it.
 	// +optional
 	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
-	// Conditions are Placed, Provisioned and Exported.
+	// Conditions are Placed, Provisioned, Exported and Resized.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -200,6 +232,7 @@ type VolumeStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=distort
+// +kubebuilder:validation:XValidation:rule="self.spec.capacity >= oldSelf.spec.capacity || (has(oldSelf.status) && has(oldSelf.status.actualCapacity) && self.spec.capacity >= oldSelf.status.actualCapacity)",fieldPath=".spec.capacity",message="capacity may only grow, or go back to no less than status.actualCapacity"
 // +kubebuilder:selectablefield:JSONPath=`.spec.ownerNode`
 // +kubebuilder:selectablefield:JSONPath=`.spec.poolGUID`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`

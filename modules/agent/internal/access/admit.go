@@ -22,7 +22,7 @@ import (
 
 // admit puts the attachment's host on the target's list, or says why not.
 func (r *Reconciler) admit(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) (ctrl.Result, error) {
-	p, err := r.partition(ctx, a)
+	p, err := r.slice(ctx, a)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -50,21 +50,17 @@ var errOutdated = errors.New("attachment changed meanwhile")
 
 // grant makes the export exact with this attachment's host on its list. Nil
 // means that the target was read back with it.
-func (r *Reconciler) grant(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) *failure {
+func (r *Reconciler) grant(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) *failure {
 	if f := refuse(a, p); f != nil {
 		return f
 	}
-	d, err := r.Locator.Drive(ctx, p.Spec.ParentDeviceSerialNumber)
-	if err != nil {
-		return &failure{v1alpha1.ReasonVolumeNotExported, waitForHost, err}
-	}
-	slice, err := r.Locator.Find(ctx, p, d)
+	path, err := r.Locator.Device(ctx, p)
 	if err != nil {
 		return &failure{v1alpha1.ReasonVolumeNotExported, waitForHost, err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
 	defer cancel()
-	outcome, err := r.Exporter.Ensure(ctx, p, slice.DevicePath)
+	outcome, err := r.Exporter.Ensure(ctx, p, path)
 	switch {
 	case errors.Is(err, volume.ErrGone):
 		return &failure{v1alpha1.ReasonVolumeNotExported, waitForEvent, err}
@@ -85,7 +81,7 @@ func (r *Reconciler) grant(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment
 
 // refuse says why the attachment cannot be granted as the objects are now. It is
 // pure.
-func refuse(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) *failure {
+func refuse(a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) *failure {
 	ref := a.Spec.VolumeRef
 	if p == nil {
 		return &failure{v1alpha1.ReasonVolumeMismatch, needsPerson,
@@ -94,12 +90,12 @@ func refuse(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) *failur
 	if rule := volume.Inadmissible(p, a); rule != "" {
 		return &failure{v1alpha1.ReasonGrantFailed, needsPerson, errors.New(rule)}
 	}
-	if !p.DeletionTimestamp.IsZero() {
+	if !p.GetDeletionTimestamp().IsZero() {
 		return &failure{v1alpha1.ReasonVolumeNotExported, waitForEvent, errors.New("the volume is being deleted")}
 	}
-	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExported); c == nil {
+	if c := meta.FindStatusCondition(p.GetConditions(), v1alpha1.ConditionExported); c == nil {
 		return &failure{v1alpha1.ReasonVolumeNotExported, waitForEvent, errors.New("the volume was not exported yet")}
-	} else if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported) {
+	} else if !meta.IsStatusConditionTrue(p.GetConditions(), v1alpha1.ConditionExported) {
 		return &failure{v1alpha1.ReasonVolumeNotExported, waitForEvent, fmt.Errorf("the volume is not exported: %s", c.Reason)}
 	}
 	return nil

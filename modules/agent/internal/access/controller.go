@@ -31,7 +31,7 @@ type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 	NodeName string
-	Locator  *volume.Locator
+	Locator  volume.Finder
 	Exporter *volume.Exporter
 	// Restored is closed when the exports were restored (volume.Restore); nothing is
 	// done before. Nil: there is nothing to wait for.
@@ -45,7 +45,7 @@ type Reconciler struct {
 	// written and volumes are our last writes, for as long as the cache has not seen
 	// them.
 	written written.Memory[*v1alpha1.NVMeVolumeAttachment]
-	volumes written.Memory[*v1alpha1.NVMePartition]
+	volumes written.Memory[v1alpha1.Slice]
 }
 
 func (r *Reconciler) validate() error {
@@ -120,25 +120,25 @@ func (r *Reconciler) patch(ctx context.Context, from, to *v1alpha1.NVMeVolumeAtt
 	return nil
 }
 
-// partition returns the volume that the attachment refers to; nil when it does
-// not exist in that life any more.
-func (r *Reconciler) partition(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) (*v1alpha1.NVMePartition, error) {
+// slice returns the volume that the attachment refers to; nil when it does not
+// exist in that life any more.
+func (r *Reconciler) slice(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) (v1alpha1.Slice, error) {
 	ref := a.Spec.VolumeRef
-	if ref.Kind != v1alpha1.KindNVMePartition {
+	s := v1alpha1.NewSlice(ref.Kind)
+	if s == nil {
 		return nil, nil
 	}
-	p := &v1alpha1.NVMePartition{}
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	switch err := r.Client.Get(ctx, key, p); {
+	switch err := r.Client.Get(ctx, key, s); {
 	case apierrors.IsNotFound(err):
 		r.volumes.Forget(key)
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read NVMePartition %s/%s: %w", ref.Namespace, ref.Name, err)
-	case !volume.Refers(a, p):
+		return nil, fmt.Errorf("read %s %s: %w", ref.Kind, key, err)
+	case !volume.Refers(a, s):
 		return nil, nil
 	}
-	return r.volumes.Latest(p), nil
+	return r.volumes.Latest(s), nil
 }
 
 // next says when to come back.

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -29,7 +30,7 @@ func newer(have, seen *v1alpha1.FilesystemStatus) *v1alpha1.FilesystemStatus {
 
 // copyFormatted copies the record of a finished format as soon as it is there:
 // until then it exists in the attachment only.
-func (r *Reconciler) copyFormatted(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) error {
+func (r *Reconciler) copyFormatted(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) error {
 	if a.Status.Filesystem == nil || a.Status.Filesystem.FormattedAt == nil {
 		return nil
 	}
@@ -38,17 +39,17 @@ func (r *Reconciler) copyFormatted(ctx context.Context, a *v1alpha1.NVMeVolumeAt
 
 // copyRecord copies what the node recorded about the volume's format to the
 // volume.
-func (r *Reconciler) copyRecord(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) error {
-	record := newer(p.Status.Filesystem, a.Status.Filesystem)
+func (r *Reconciler) copyRecord(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) error {
+	record := newer(p.GetFilesystemStatus(), a.Status.Filesystem)
 	if record == nil {
 		return nil
 	}
-	changed := p.DeepCopy()
-	changed.Status.Filesystem = record.DeepCopy()
+	changed := p.DeepCopyObject().(v1alpha1.Slice)
+	changed.SetFilesystemStatus(record.DeepCopy())
 	switch err := r.Client.Status().Patch(ctx, changed, client.MergeFrom(p)); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return fmt.Errorf("copy format record of attachment %s to NVMePartition %s/%s: %w", a.Name, p.Namespace, p.Name, err)
+		return fmt.Errorf("copy format record of attachment %s to %s: %w", a.Name, volume.Name(p), err)
 	default:
 		r.volumes.Note(p, changed)
 	}

@@ -22,7 +22,7 @@ import (
 // revoke fences the host and lets the attachment go, in an order in which each
 // step may be the last before a crash: fence, evidence, format record, finalizer.
 func (r *Reconciler) revoke(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment) (ctrl.Result, error) {
-	p, err := r.partition(ctx, a)
+	p, err := r.slice(ctx, a)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -54,10 +54,10 @@ func (r *Reconciler) revoke(ctx context.Context, a *v1alpha1.NVMeVolumeAttachmen
 
 // fence asks the backend that exports the volume; when the volume's object is
 // gone, each one there is.
-func (r *Reconciler) fence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) ([]export.Evidence, error) {
+func (r *Reconciler) fence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) ([]export.Evidence, error) {
 	var backend v1alpha1.TargetBackend
 	if p != nil {
-		backend = p.Spec.TargetBackend
+		backend = p.GetTargetBackend()
 	}
 	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
 	defer cancel()
@@ -83,7 +83,7 @@ func observations(evidence []export.Evidence) []string {
 // release drops the finalizer from the object as it was when its format record
 // was copied: a node that wrote another one since makes this a conflict, and the
 // next pass copies that.
-func (r *Reconciler) release(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) (ctrl.Result, error) {
+func (r *Reconciler) release(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) (ctrl.Result, error) {
 	changed := a.DeepCopy()
 	controllerutil.RemoveFinalizer(changed, v1alpha1.AccessFinalizer)
 	if err := r.patch(ctx, a, changed, "drop finalizer of"); err != nil {
@@ -95,7 +95,7 @@ func (r *Reconciler) release(ctx context.Context, a *v1alpha1.NVMeVolumeAttachme
 
 // keepEvidence tells the evidence where it outlives the attachment: in an event on
 // the volume, and in the log.
-func (r *Reconciler) keepEvidence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) {
+func (r *Reconciler) keepEvidence(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) {
 	e := a.Status.Revocation
 	log.FromContext(ctx).Info("attachment released", "attachment", a.Name, "observed", e.Observed, "source", e.Source,
 		"observedAt", e.ObservedAt.UTC(), "agent", e.Agent)

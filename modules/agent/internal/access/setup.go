@@ -34,7 +34,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("access").
 		For(&v1alpha1.NVMeVolumeAttachment{}, builder.WithPredicates(attachmentChanged())).
-		Watches(&v1alpha1.NVMePartition{}, handler.EnqueueRequestsFromMapFunc(r.ofPartition), builder.WithPredicates(exportChanged())).
+		Watches(&v1alpha1.NVMePartition{}, handler.EnqueueRequestsFromMapFunc(r.ofVolume), builder.WithPredicates(exportChanged())).
+		Watches(&v1alpha1.Volume{}, handler.EnqueueRequestsFromMapFunc(r.ofVolume), builder.WithPredicates(exportChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: backoff.New()}).
 		Complete(r)
 }
@@ -62,14 +63,14 @@ func calledSilent(a *v1alpha1.NVMeVolumeAttachment) bool {
 // exportChanged lets through what an attachment waits for.
 func exportChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*v1alpha1.NVMePartition), e.ObjectNew.(*v1alpha1.NVMePartition)
-		return meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionExported) !=
-			meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionExported) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+		before, after := e.ObjectOld.(v1alpha1.Slice), e.ObjectNew.(v1alpha1.Slice)
+		return meta.IsStatusConditionTrue(before.GetConditions(), v1alpha1.ConditionExported) !=
+			meta.IsStatusConditionTrue(after.GetConditions(), v1alpha1.ConditionExported) ||
+			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 	}}
 }
 
-func (r *Reconciler) ofPartition(ctx context.Context, o client.Object) []reconcile.Request {
+func (r *Reconciler) ofVolume(ctx context.Context, o client.Object) []reconcile.Request {
 	attachments, err := volume.Attachments(ctx, r.Client, o.GetUID())
 	if err != nil {
 		return nil

@@ -48,15 +48,15 @@ func shorten(s string, limit int) string {
 
 // admission is the status after admit; nil is success. The volume's format record
 // goes with it, for the node that is about to stage the volume.
-func admission(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition, f *failure) v1alpha1.NVMeVolumeAttachmentStatus {
+func admission(a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice, f *failure) v1alpha1.NVMeVolumeAttachmentStatus {
 	st := *a.Status.DeepCopy()
 	st.ObservedAttachmentID = a.Spec.AttachmentID
 	if f != nil {
 		setReady(a, &st, metav1.ConditionFalse, f.reason, f.Error())
 		return st
 	}
-	if newer(st.Filesystem, p.Status.Filesystem) != nil {
-		st.Filesystem = p.Status.Filesystem.DeepCopy()
+	if record := newer(st.Filesystem, p.GetFilesystemStatus()); record != nil {
+		st.Filesystem = record.DeepCopy()
 	}
 	setReady(a, &st, metav1.ConditionTrue, v1alpha1.ReasonGranted, "the host was read back from the target's list")
 	return st

@@ -34,6 +34,8 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/jitter"
 	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
+	"github.com/distort-io/distort/modules/agent/internal/pool"
+	"github.com/distort-io/distort/modules/agent/internal/poolvolume"
 	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
@@ -118,7 +120,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options, host Host, tracer *te
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	gate, uevents := partition.NewGate(), report.NewUevents()
+	gate, uevents := volume.NewGate(), report.NewUevents()
 	check, err := addVolumes(ctx, mgr, o, host, tracer, gate, uevents.Poke)
 	if err != nil {
 		return nil, err
@@ -140,20 +142,24 @@ func New(ctx context.Context, cfg *rest.Config, o Options, host Host, tracer *te
 func cacheOptions(o Options) cache.Options {
 	inNamespace := map[string]cache.Config{o.Namespace: {}}
 	ofNode := fields.OneTermEqualSelector("spec.nodeName", o.NodeName)
+	named := fields.OneTermEqualSelector("metadata.name", o.NodeName)
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.NVMePartition{}:        {Namespaces: inNamespace, Field: ofNode},
 			&v1alpha1.NVMeVolumeAttachment{}: {Namespaces: inNamespace, Field: fields.OneTermEqualSelector("spec.targetNode", o.NodeName)},
 			&v1alpha1.NVMeDevice{}:           {Field: ofNode},
-			&v1alpha1.RDMAStorageNode{}:      {Field: fields.OneTermEqualSelector("metadata.name", o.NodeName)},
+			&v1alpha1.RDMAStorageNode{}:      {Field: named},
+			&v1alpha1.Volume{}:               {Field: fields.OneTermEqualSelector("spec.ownerNode", o.NodeName)},
+			&v1alpha1.StorageNode{}:          {Field: named},
+			&corev1.Node{}:                   {Field: named},
 		},
 	}
 }
 
 // addVolumes adds what carves, exports and admits. audited is called when the
 // check of the exports found something else than before.
-func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, tracer *telemetry.Tracer, gate *partition.Gate, audited func()) (*partition.Check, error) {
+func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, tracer *telemetry.Tracer, gate *volume.Gate, audited func()) (*volume.Check, error) {
 	if err := volume.IndexAttachments(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("index attachments: %w", err)
 	}
@@ -162,25 +168,47 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 	}
 	backends := export.NewBackends(export.NewKernel(host.Target))
 	locator := volume.NewLocator(host.Hardware, host.Manager)
-	exporter := volume.NewExporter(mgr.GetClient(), backends, volume.NewHostPortals(host.Hardware, o.TCPPort, o.RDMAPort), host.Hardware)
-	restore := volume.NewRestore(exporter, locator)
-	if err := mgr.Add(restore); err != nil {
-		return nil, fmt.Errorf("add to the manager: %w", err)
-	}
+	pools := &pool.Owner{Client: mgr.GetClient(), NodeName: o.NodeName, ZFS: host.ZFS}
+	zvols := &poolvolume.Locator{Pools: pools, ZFS: host.ZFS}
+	finders := volume.Finders{v1alpha1.KindNVMePartition: locator, v1alpha1.KindVolume: zvols}
+	portals := volume.NewHostPortals(host.Hardware, o.TCPPort, o.RDMAPort)
+	exporter := volume.NewExporter(mgr.GetClient(), backends, portals, host.Hardware)
+	restore := volume.NewRestore(exporter, finders)
 	delay := jitter.HalfToFull(o.CheckInterval)
+	check := volume.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, finders), delay, audited)
+	for _, runnable := range []manager.Runnable{restore, check, gate.Watch(mgr.GetCache())} {
+		if err := mgr.Add(runnable); err != nil {
+			return nil, fmt.Errorf("add to the manager: %w", err)
+		}
+	}
 	recorder := tracing.Events(mgr.GetEventRecorder(component))
 
 	partitions := &partition.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,
 		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
-	check := partition.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, locator), delay, audited)
 	metrics.Node(metrics.Source{Cache: mgr.GetClient(), Strangers: check.Strangers})
 	if err := partitions.SetupWithManager(mgr, check); err != nil {
 		return nil, fmt.Errorf("set up the partition controller: %w", err)
 	}
+	accounts, err := pool.NewReporter(pool.Config{
+		Client: mgr.GetClient(), NodeName: o.NodeName, ZFS: host.ZFS, Portals: portals, Delay: jitter.HalfToFull(o.ScanInterval),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := accounts.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("set up the pool reporter: %w", err)
+	}
+	volumes := &poolvolume.Reconciler{
+		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: zvols, Exporter: exporter,
+		Accounts: accounts, Started: gate, Restored: restore.Done(), Delay: delay, Tracer: tracer,
+	}
+	if err := volumes.SetupWithManager(mgr, check); err != nil {
+		return nil, fmt.Errorf("set up the volume controller: %w", err)
+	}
 	attachments := &access.Reconciler{
-		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: locator, Exporter: exporter,
+		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: finders, Exporter: exporter,
 		Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
 	if err := attachments.SetupWithManager(mgr); err != nil {
@@ -190,7 +218,7 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 }
 
 // addReports adds what tells the cluster of this node.
-func addReports(mgr manager.Manager, o Options, host Host, gate *partition.Gate, uevents *report.Uevents, check *partition.Check) error {
+func addReports(mgr manager.Manager, o Options, host Host, gate *volume.Gate, uevents *report.Uevents, check *volume.Check) error {
 	reporter, err := report.New(report.Config{
 		Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: host.Hardware, Media: host.Media,
 		Tables: host.Manager, Strangers: check.Strangers, Unseen: check.Unseen, Ready: gate.IsOpen,
@@ -223,7 +251,7 @@ func addReports(mgr manager.Manager, o Options, host Host, gate *partition.Gate,
 }
 
 // started is the readiness probe: the targets were rebuilt.
-func started(gate *partition.Gate) healthz.Checker {
+func started(gate *volume.Gate) healthz.Checker {
 	return func(*http.Request) error {
 		if !gate.IsOpen() {
 			return errors.New("not every export was looked at yet")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -180,6 +181,50 @@ func flows() []flow {
 			},
 		},
 		{
+			name: "pool-provision", arrange: withPool,
+			action: func(w *world) {
+				v := zvolOf(w)
+				v.Finalizers = nil
+				w.create(v)
+				w.create(w.node.Volume("zvol-2", sliceSize))
+			},
+			check: fine,
+		},
+		{
+			name: "pool-provision-deleted", arrange: withPool, action: func(w *world) { w.create(zvolOf(w)) },
+			meanwhile: func(w *world) { w.delete(zvolOf(w)) },
+			check:     zvolGone,
+		},
+		{name: "pool-attach", arrange: withZvol, action: attachZvol, check: fine},
+		{
+			name: "pool-detach", arrange: func(w *world) { withZvol(w); attachZvol(w) },
+			action: func(w *world) { w.delete(w.node.Attachment(zvolOf(w), consumer)) }, check: fine,
+		},
+		{
+			name: "pool-grow", arrange: func(w *world) { withZvol(w); attachZvol(w) },
+			action: func(w *world) { growZvol(w, larger) },
+			check:  fine,
+		},
+		{
+			name: "pool-grow-unrecorded", arrange: withPool, action: func(w *world) { w.create(zvolOf(w)) },
+			meanwhile: func(w *world) { growZvol(w, larger) },
+			check:     fine,
+		},
+		{
+			name: "pool-delete", arrange: withZvol,
+			action: func(w *world) {
+				v := zvolOf(w)
+				w.reload(v)
+				before := v.DeepCopy()
+				v.Finalizers = append(v.Finalizers, keep)
+				w.must(w.api.Patch(w.t.Context(), v, client.MergeFrom(before)))
+				w.delete(v)
+			},
+			meanwhile: nil,
+			check:     zvolDestroyed,
+		},
+		{name: "pool-restart", arrange: func(w *world) { withZvol(w); attachZvol(w) }, action: func(w *world) { w.node.Reboot() }, check: fine},
+		{
 			name: "inventory", arrange: func(w *world) { w.delete(w.node.Device()) }, action: nothing,
 			run: (*agent).reports,
 			check: func(w *world) []string {
@@ -219,6 +264,63 @@ func (a *agent) reports() error {
 		}
 	}
 	return nil
+}
+
+// withPool is a node with its pool, and without volumes.
+func withPool(w *world) {
+	w.node.Pools.Import("tank", volumetest.PoolGUID, driveSize)
+	w.create(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+	w.create(w.node.StorageNode())
+}
+
+func zvolOf(w *world) *v1alpha1.Volume { return w.node.Volume("zvol-1", sliceSize) }
+
+func withZvol(w *world) {
+	withPool(w)
+	w.create(zvolOf(w))
+}
+
+func attachZvol(w *world) { w.create(w.node.Attachment(zvolOf(w), consumer)) }
+
+// growZvol asks for more, as distort-csi does.
+func growZvol(w *world, size int64) {
+	v := zvolOf(w)
+	w.reload(v)
+	before := v.DeepCopy()
+	v.Spec.Capacity, v.Generation = size, v.Generation+1
+	w.must(w.api.Patch(w.t.Context(), v, client.MergeFrom(before)))
+}
+
+func zvolGone(w *world) []string {
+	var out []string
+	if v := zvolOf(w); w.reload(v) {
+		out = append(out, "the object is still there: "+message(v.Status.Conditions, v1alpha1.ConditionExported))
+	}
+	return append(out, zvolsLeft(w)...)
+}
+
+func zvolsLeft(w *world) []string {
+	var out []string
+	for _, z := range w.node.Pools.Zvols() {
+		out = append(out, "zvol "+z.Dataset)
+	}
+	for _, nqn := range w.node.Exports(w.t) {
+		out = append(out, "subsystem "+nqn)
+	}
+	return out
+}
+
+// zvolDestroyed lets the object go that somebody else kept until now.
+func zvolDestroyed(w *world) []string {
+	out := zvolsLeft(w)
+	v := zvolOf(w)
+	if !w.reload(v) || v.Status.State != v1alpha1.VolumeDestroyed || !slices.Equal(v.Finalizers, []string{keep}) {
+		out = append(out, fmt.Sprintf("the object is %s with finalizers %v", v.Status.State, v.Finalizers))
+	}
+	return out
 }
 
 // gone checks that the volume left nothing.

@@ -55,7 +55,7 @@ func (w *world) doubleUses() []string {
 			out = append(out, fmt.Sprintf("%d partitions have UUID %s", n, uuid))
 		}
 	}
-	partitions, attachments := w.objects()
+	_, attachments := w.objects()
 	devices := map[string][]string{}
 	for _, s := range w.states() {
 		for _, ns := range s.Namespaces {
@@ -71,8 +71,7 @@ func (w *world) doubleUses() []string {
 	}
 	// Hosts whose attachment is gone (design.md §6). The strangers that flows put on
 	// a list are not the agent's doing.
-	for i := range partitions {
-		p := &partitions[i]
+	for _, p := range w.slices() {
 		s, ok := w.state(p)
 		if !ok {
 			continue
@@ -96,7 +95,15 @@ func (w *world) leaks() []string {
 	slicesOf, exports := map[string]bool{}, map[string]bool{}
 	for i := range partitions {
 		slicesOf[volume.PartitionUUID(&partitions[i])] = true
-		exports[volumetest.NQN(&partitions[i])] = true
+	}
+	for _, s := range w.slices() {
+		slicesOf[string(s.GetUID())] = true
+		exports[volumetest.NQN(s)] = true
+	}
+	for _, z := range w.node.Pools.Zvols() {
+		if !slicesOf[z.UID] {
+			out = append(out, "zvol "+z.Dataset)
+		}
 	}
 	for _, uuid := range w.node.Slices() {
 		if !slicesOf[uuid] {
@@ -147,6 +154,32 @@ func (w *world) unfinished() []string {
 			}
 		}
 	}
+	for _, v := range w.volumes() {
+		s, _ := w.state(v)
+		var size int64
+		for _, z := range w.node.Pools.Zvols() {
+			if z.GUID == v.Status.DatasetGUID {
+				size = z.SizeBytes
+			}
+		}
+		switch {
+		case v.Status.State == v1alpha1.VolumeDestroyed:
+		case !v.DeletionTimestamp.IsZero():
+			say("%s is still being deleted: %s", v.Name, message(v.Status.Conditions, v1alpha1.ConditionExported))
+		case v.Status.State != v1alpha1.VolumeReadyToPublish || condition(v.Status.Conditions, v1alpha1.ConditionExported) != "True/Exported":
+			say("%s is %s: %s", v.Name, v.Status.State, message(v.Status.Conditions, v1alpha1.ConditionExported))
+		case size != v.Spec.Capacity || v.Status.ActualCapacity != size:
+			say("%s asks for %d bytes, has %d, and status says %d", v.Name, v.Spec.Capacity, size, v.Status.ActualCapacity)
+		case len(s.Namespaces) != 1 || !s.Namespaces[0].Enabled || s.Namespaces[0].UUID.String() != v.Status.DeviceGUID || s.AllowAnyHost:
+			say("%s is exported as %+v", v.Name, s)
+		case !w.contained(v):
+			say("%s is accounted with generation %d, which no sample has reached", v.Name, v.Status.AccountedGeneration)
+		default:
+			if want := volume.Hosts(v, ofVolume(v, attachments)); !slices.Equal(want, s.AllowedHosts) {
+				say("%s admits %v, want %v", v.Name, s.AllowedHosts, want)
+			}
+		}
+	}
 	for _, a := range attachments {
 		if got := condition(a.Status.Conditions, v1alpha1.ConditionAccessReady); got != "True/Granted" {
 			say("attachment %s to %s is %s", a.Name, a.Spec.NodeID, got)
@@ -155,7 +188,37 @@ func (w *world) unfinished() []string {
 	return out
 }
 
-func ofVolume(p *v1alpha1.NVMePartition, all []v1alpha1.NVMeVolumeAttachment) []v1alpha1.NVMeVolumeAttachment {
+// volumes reads all Volumes.
+func (w *world) volumes() []*v1alpha1.Volume {
+	w.t.Helper()
+	var all v1alpha1.VolumeList
+	w.must(w.api.List(w.t.Context(), &all))
+	var out []*v1alpha1.Volume
+	for i := range all.Items {
+		out = append(out, &all.Items[i])
+	}
+	return out
+}
+
+// slices reads all partitions and Volumes.
+func (w *world) slices() []v1alpha1.Slice {
+	w.t.Helper()
+	out, err := volume.Slices(w.t.Context(), w.api)
+	w.must(err)
+	return out
+}
+
+// contained tells whether the published sample of its pool contains the volume.
+func (w *world) contained(v *v1alpha1.Volume) bool {
+	w.t.Helper()
+	n := w.node.StorageNode()
+	w.reload(n)
+	return v.Status.AccountedGeneration > 0 && slices.ContainsFunc(n.Status.Pools, func(p v1alpha1.PoolStatus) bool {
+		return p.GUID == v.Spec.PoolGUID && p.SampleGeneration >= v.Status.AccountedGeneration
+	})
+}
+
+func ofVolume(p v1alpha1.Slice, all []v1alpha1.NVMeVolumeAttachment) []v1alpha1.NVMeVolumeAttachment {
 	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.NVMeVolumeAttachment) bool { return !volume.Refers(&a, p) })
 }
 
@@ -178,10 +241,12 @@ func effectSites(t *testing.T) []string {
 		{On: "Client.Status()", Method: "Patch"}, {On: "Client.Status()", Method: "Update"},
 	}
 	drive := []volumetest.Effect{{On: "run", Method: "Run"}, {On: "blocks", Method: "Zero"}}
+	pools := []volumetest.Effect{{On: "m", Method: "run"}}
 	configfs := []volumetest.Effect{{Method: "mkdir"}, {Method: "rmdir"}, {Method: "link"}, {Method: "unlink"}, {Method: "set"}, {Method: "write"}}
 	var out []string
 	for pkg, effects := range map[string][]volumetest.Effect{
 		"agent/internal/partition": api, "agent/internal/access": api, "agent/internal/report": api,
+		"agent/internal/pool": api, "agent/internal/poolvolume": api, "agent/internal/zfs": pools,
 		"agent/internal/carve/gpt": drive, "agent/internal/media": drive,
 		"nvmeof/kernel": configfs,
 	} {

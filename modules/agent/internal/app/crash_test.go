@@ -16,6 +16,8 @@ var killers = map[string]func(w *world, a *agent, n int){
 	"after a configfs change":  func(w *world, _ *agent, n int) { w.node.Kernel.KillAfter(n) },
 	"before a program":         func(w *world, _ *agent, n int) { w.node.Drive.Runner().KillBefore(n - 1) },
 	"after a program":          func(w *world, _ *agent, n int) { w.node.Drive.Runner().KillAfter(n - 1) },
+	"before a program of ZFS":  func(w *world, _ *agent, n int) { w.node.Pools.Runner().KillBefore(n - 1) },
+	"after a program of ZFS":   func(w *world, _ *agent, n int) { w.node.Pools.Runner().KillAfter(n - 1) },
 	"before an API write":      func(_ *world, a *agent, n int) { a.KillAtWrite(n, false) },
 	"after an API write":       func(_ *world, a *agent, n int) { a.KillAtWrite(n, true) },
 }

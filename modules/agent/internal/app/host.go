@@ -18,6 +18,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/agent/internal/zfs"
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 )
@@ -34,6 +35,7 @@ type Host struct {
 	Hardware Hardware
 	Media    report.Prober
 	Manager  carve.VolumeManager
+	ZFS      *zfs.Manager
 	Target   nvmeof.Target
 }
 
@@ -59,8 +61,12 @@ func OpenHost(ctx context.Context, o Options, logger logr.Logger) (Host, error) 
 	if err != nil {
 		return Host{}, err
 	}
+	pools, err := zfs.New(zfs.Config{Runner: run, Devices: zfs.HostDevices{Dev: o.DevRoot}, Blocks: blockdev.Host{}})
+	if err != nil {
+		return Host{}, err
+	}
 	target := kernel.New(kernel.OS(nvmet), kernel.WithDebugFS(kernel.OS(filepath.Join(o.SysfsRoot, "kernel", "debug", "nvmet"))))
-	return Host{Hardware: reader, Media: prober, Manager: manager, Target: target}, nil
+	return Host{Hardware: reader, Media: prober, Manager: manager, ZFS: pools, Target: target}, nil
 }
 
 // loadModules loads the target's modules. One that cannot be loaded is no end: a

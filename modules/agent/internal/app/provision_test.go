@@ -442,7 +442,7 @@ func TestBrokenExportsAreFoundAndRepaired(t *testing.T) {
 			w.reload(p)
 			check := volume.NewVerifier(a.Exporter, a.Locator)
 			verify := func() volume.Verification {
-				v, err := check.Verify(t.Context(), []v1alpha1.NVMePartition{*p})
+				v, err := check.Verify(t.Context(), []v1alpha1.Slice{p})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -529,7 +529,7 @@ func TestStrangersOnTheTargetAreLeftAlone(t *testing.T) {
 	a := w.boot()
 	a.mustSettle()
 	w.reload(p)
-	found, err := volume.NewVerifier(a.Exporter, a.Locator).Verify(t.Context(), []v1alpha1.NVMePartition{*p})
+	found, err := volume.NewVerifier(a.Exporter, a.Locator).Verify(t.Context(), []v1alpha1.Slice{p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -677,7 +677,7 @@ func TestAHostThatIsConnectedWithoutAnAttachmentIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.must(w.node.Kernel.Remove(dir + "/allowed_hosts/" + anyone))
-	found, err := volume.NewVerifier(a.Exporter, a.Locator).Verify(t.Context(), []v1alpha1.NVMePartition{*p})
+	found, err := volume.NewVerifier(a.Exporter, a.Locator).Verify(t.Context(), []v1alpha1.Slice{p})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/distort-io/distort/modules/agent/internal/access"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
+	"github.com/distort-io/distort/modules/agent/internal/pool"
+	"github.com/distort-io/distort/modules/agent/internal/poolvolume"
 	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
@@ -49,12 +52,13 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	node := volumetest.NewNode(nodeName, serial, driveSize)
 	api := fake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{}).
+		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{},
+			&v1alpha1.Volume{}, &v1alpha1.StorageNode{}).
 		WithIndex(&v1alpha1.NVMeVolumeAttachment{}, "spec.volumeRef.uid", volume.VolumeOfAttachment).
 		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", partition.DriveOfPartition).
 		WithObjects(append(objects, node.Device())...).
@@ -107,10 +111,12 @@ func setStatus[T client.Object](w *world, o T, change func(T)) {
 type agent struct {
 	*volumetest.Process
 	world      *world
-	gate       *partition.Gate
+	gate       *volume.Gate
 	restore    *volume.Restore
 	partitions *partition.Reconciler
 	access     *access.Reconciler
+	volumes    *poolvolume.Reconciler
+	pools      *pool.Reporter
 	reporter   *report.Reporter
 	heartbeat  *report.Heartbeat
 	recorder   *events.FakeRecorder
@@ -136,7 +142,7 @@ func (w *world) newAgent() *agent {
 	w.t.Helper()
 	p := w.node.Boot(w.t, w.api)
 	recorder := events.NewFakeRecorder(1000)
-	gate := partition.NewGate()
+	gate := volume.NewGate()
 	reporter, err := report.New(report.Config{
 		Client: p.Client, NodeName: nodeName, Hardware: w.node, Media: p, Tables: p.Manager,
 		Strangers: func() ([]string, bool) { return nil, true }, Unseen: func() string { return "" }, Ready: func() bool { return true }, TCPPort: 4420, RDMAPort: 4421,
@@ -145,20 +151,39 @@ func (w *world) newAgent() *agent {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	restore := volume.NewRestore(p.Exporter, p.Locator)
+	zvols := &poolvolume.Locator{Pools: &pool.Owner{Client: p.Client, NodeName: nodeName, ZFS: p.ZFS}, ZFS: p.ZFS}
+	finders := volume.Finders{v1alpha1.KindNVMePartition: p.Locator, v1alpha1.KindVolume: zvols}
+	pools, err := pool.NewReporter(pool.Config{
+		Client: p.Client, NodeName: nodeName, ZFS: p.ZFS, Portals: volume.NewHostPortals(w.node, 4420, 4421), Delay: noDelay,
+		Now: func() time.Time { return now },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	restore := volume.NewRestore(p.Exporter, finders)
 	return &agent{
+		pools: pools,
+		volumes: &poolvolume.Reconciler{
+			Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: zvols, Exporter: p.Exporter, Accounts: pools,
+			Started: gate, Restored: restore.Done(), Delay: noDelay,
+		},
 		Process: p, world: w, gate: gate, restore: restore, recorder: recorder,
 		partitions: &partition.Reconciler{
 			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locator: p.Locator, Exporter: p.Exporter,
 			Started: gate, Restored: restore.Done(), Delay: noDelay,
 		},
 		access: &access.Reconciler{
-			Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: p.Locator, Exporter: p.Exporter,
+			Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: finders, Exporter: p.Exporter,
 			Restored: restore.Done(), Delay: noDelay,
 		},
 		reporter:  reporter,
 		heartbeat: &report.Heartbeat{Client: p.Client, NodeName: nodeName, Namespace: volumetest.Namespace, Now: func() time.Time { return now }},
 	}
+}
+
+// verifier compares exports with what they should be.
+func (a *agent) verifier() *volume.Verifier {
+	return volume.NewVerifier(a.Exporter, volume.Finders{v1alpha1.KindNVMePartition: a.Locator, v1alpha1.KindVolume: a.volumes.Locator})
 }
 
 // now is the time on the node.
@@ -174,6 +199,11 @@ func (a *agent) reconcileAttachment(at *v1alpha1.NVMeVolumeAttachment) (reconcil
 	return a.access.Reconcile(context.Background(), requestOf(at))
 }
 
+// reconcileVolume runs one pass over a volume.
+func (a *agent) reconcileVolume(v *v1alpha1.Volume) (reconcile.Result, error) {
+	return a.volumes.Reconcile(context.Background(), requestOf(v))
+}
+
 // settle runs passes over all objects, as often as their changes would wake the
 // agent, until nothing is written any more. It returns the errors of the last
 // round. A dead agent does nothing.
@@ -183,14 +213,20 @@ func (a *agent) settle() error {
 		before := a.Writes()
 		var errs []error
 		var partitions v1alpha1.NVMePartitionList
+		var volumes v1alpha1.VolumeList
 		var attachments v1alpha1.NVMeVolumeAttachmentList
-		for _, list := range []client.ObjectList{&partitions, &attachments} {
+		for _, list := range []client.ObjectList{&partitions, &volumes, &attachments} {
 			if err := a.world.api.List(context.Background(), list); err != nil {
 				a.world.t.Fatal(err)
 			}
 		}
 		for i := range partitions.Items {
 			_, err := a.reconcilePartition(&partitions.Items[i])
+			errs = append(errs, err)
+		}
+		errs = append(errs, a.pools.Publish(context.Background()))
+		for i := range volumes.Items {
+			_, err := a.reconcileVolume(&volumes.Items[i])
 			errs = append(errs, err)
 		}
 		for i := range attachments.Items {
@@ -241,8 +277,8 @@ func (a *agent) written(do func()) map[string]int {
 	return out
 }
 
-// state is the partition's subsystem, by a reader of its own.
-func (w *world) state(p *v1alpha1.NVMePartition) (nvmeof.State, bool) {
+// state is the volume's subsystem, by a reader of its own.
+func (w *world) state(p v1alpha1.Slice) (nvmeof.State, bool) {
 	w.t.Helper()
 	s, err := kernel.New(w.node.Kernel).Inspect(w.t.Context(), volumetest.NQN(p))
 	if err != nil && !errors.Is(err, nvmeof.ErrNotFound) {
@@ -252,7 +288,7 @@ func (w *world) state(p *v1alpha1.NVMePartition) (nvmeof.State, bool) {
 }
 
 // admits tells whether the target admits the host of the attachment.
-func (w *world) admits(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) bool {
+func (w *world) admits(a *v1alpha1.NVMeVolumeAttachment, p v1alpha1.Slice) bool {
 	w.t.Helper()
 	s, ok := w.state(p)
 	return ok && (s.AllowAnyHost || slices.Contains(s.AllowedHosts, a.Spec.HostNQN))

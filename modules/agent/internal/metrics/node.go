@@ -65,8 +65,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 func (s *Source) collect(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) error {
 	var devices v1alpha1.NVMeDeviceList
 	var partitions v1alpha1.NVMePartitionList
+	var volumes v1alpha1.VolumeList
 	var attachments v1alpha1.NVMeVolumeAttachmentList
-	for _, list := range []client.ObjectList{&devices, &partitions, &attachments} {
+	for _, list := range []client.ObjectList{&devices, &partitions, &volumes, &attachments} {
 		if err := s.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return err
 		}
@@ -83,6 +84,9 @@ func (s *Source) collect(ctx context.Context, gauge func(*prometheus.Desc, float
 	exported, admitted := tally{}, tally{}
 	for i := range partitions.Items {
 		exported.count(meta.IsStatusConditionTrue(partitions.Items[i].Status.Conditions, v1alpha1.ConditionExported))
+	}
+	for i := range volumes.Items {
+		exported.count(meta.IsStatusConditionTrue(volumes.Items[i].Status.Conditions, v1alpha1.ConditionExported))
 	}
 	for i := range attachments.Items {
 		admitted.count(meta.IsStatusConditionTrue(attachments.Items[i].Status.Conditions, v1alpha1.ConditionAccessReady))

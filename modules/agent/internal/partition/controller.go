@@ -46,7 +46,7 @@ type Reconciler struct {
 	Locator  *volume.Locator
 	Exporter *volume.Exporter
 	// Started opens when every partition was looked at once.
-	Started *Gate
+	Started *volume.Gate
 	// Restored is closed when the exports were restored (volume.Restore); nothing is
 	// done before. Nil: there is nothing to wait for.
 	Restored <-chan struct{}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/distort-io/distort/modules/agent/internal/backoff"
 	"github.com/distort-io/distort/modules/agent/internal/jitter"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -40,15 +41,16 @@ func DriveOfPartition(o client.Object) []string {
 	return []string{o.(*v1alpha1.NVMePartition).Spec.ParentDeviceSerialNumber}
 }
 
-// SetupWithManager registers the reconciler and its periodic check.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *Check) error {
+// SetupWithManager registers the reconciler. The check tells it of exports that
+// are not as they should be.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *volume.Check) error {
 	if r.Delay == nil {
-		r.Delay = jitter.HalfToFull(checkPeriod)
+		r.Delay = jitter.HalfToFull(2 * targetTimeout)
 	}
 	if err := r.validate(); err != nil {
 		return err
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	return ctrl.NewControllerManagedBy(mgr).
 		Named("partition").
 		// Our own status patches do not wake us; a deletion raises the generation.
 		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, abandoned()))).
@@ -58,16 +60,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *Check) error {
 		Watches(&v1alpha1.NVMeVolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(ofAttachment), builder.WithPredicates(onlyDeletes())).
 		// A sibling that goes may leave the space that a growth needs.
 		Watches(&v1alpha1.NVMePartition{}, handler.EnqueueRequestsFromMapFunc(r.waitingForSpace), builder.WithPredicates(onlyDeletes())).
-		WatchesRawSource(source.Channel(check.broken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(check.Broken(v1alpha1.KindNVMePartition), &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: backoff.New()}).
 		Complete(r)
-	if err != nil {
-		return err
-	}
-	if err := mgr.Add(check); err != nil {
-		return err
-	}
-	return mgr.Add(r.Started.watch(mgr.GetCache()))
 }
 
 // ofDevice wakes the partitions on a drive whose object changed, and lets their

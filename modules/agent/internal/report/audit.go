@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/distort-io/distort/modules/agent/internal/audit"
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
@@ -70,7 +70,7 @@ func (r *Reporter) look(ctx context.Context, s *sight) (survey, error) {
 		return survey{}, err
 	}
 	strangers, missing := compare(table, before, after)
-	return survey{condition: auditCondition(v1alpha1.ConditionAudited, strangers, missing), largestFree: table.LargestFree}, nil
+	return survey{condition: audit.Condition(v1alpha1.ConditionAudited, strangers, missing), largestFree: table.LargestFree}, nil
 }
 
 // partitionsOf returns the partitions on a drive, by UID.
@@ -132,7 +132,7 @@ func (r *Reporter) targetAudit(partitions []v1alpha1.NVMePartition) (metav1.Cond
 		}
 	}
 	slices.Sort(missing)
-	c := auditCondition(v1alpha1.ConditionTargetAudited, strangers, missing)
+	c := audit.Condition(v1alpha1.ConditionTargetAudited, strangers, missing)
 	switch unseen := r.Unseen(); {
 	case unseen == "":
 	case c.Message == "":
@@ -141,24 +141,4 @@ func (r *Reporter) targetAudit(partitions []v1alpha1.NVMePartition) (metav1.Cond
 		c.Message += "; " + unseen
 	}
 	return c, true
-}
-
-func auditCondition(kind string, strangers, missing []string) metav1.Condition {
-	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAuditClean}
-	if len(strangers) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonStrangersFound, "no object asks for, and left alone: "+some(strangers)
-	}
-	if len(missing) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonPartsMissing, strings.TrimSuffix("missing: "+some(missing)+"; "+c.Message, "; ")
-	}
-	return c
-}
-
-// some names the first few.
-func some(names []string) string {
-	const few = 5
-	if len(names) <= few {
-		return strings.Join(names, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(names[:few], "; "), len(names)-few)
 }

@@ -67,13 +67,13 @@ type Config struct {
 	Media    Prober
 	Tables   Surveyor
 	// Strangers are what the target has although no object asks for it; false when
-	// nobody has looked yet (partition.Check).
+	// nobody has looked yet (volume.Check).
 	Strangers func() ([]string, bool)
 	// Unseen says what of the target nobody can see on this node; empty when all of it
 	// is seen.
 	Unseen func() string
 	// Ready tells whether every target of the node was looked at since the agent
-	// started (partition.Gate).
+	// started (volume.Gate).
 	Ready func() bool
 	// TCPPort and RDMAPort are where the node's targets listen.
 	TCPPort, RDMAPort int32

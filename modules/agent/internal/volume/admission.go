@@ -40,28 +40,28 @@ func Attachments(ctx context.Context, cache client.Reader, volume types.UID) ([]
 	return list.Items, nil
 }
 
-// Refers tells whether the attachment is one of exactly this partition, in this
-// life of it.
-func Refers(a *v1alpha1.NVMeVolumeAttachment, p *v1alpha1.NVMePartition) bool {
-	ref := a.Spec.VolumeRef
-	return ref.Kind == v1alpha1.KindNVMePartition && ref.Namespace == p.Namespace && ref.Name == p.Name && ref.UID == p.UID
+// Refers tells whether the attachment is one of exactly this volume, in this life
+// of it.
+func Refers(a *v1alpha1.NVMeVolumeAttachment, s v1alpha1.Slice) bool {
+	return a.Spec.VolumeRef == s.GetReference()
 }
 
-// Inadmissible says why the attachment can never admit its host to the partition,
+// Inadmissible says why the attachment can never admit its host to the volume,
 // or "". The names are a rule of access and no mere convention: because a
 // single-writer volume has one name for its attachment, a second host cannot be
 // asked for while the first one is there (design.md §3), and an attachment with
 // another name would go around that.
-func Inadmissible(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) string {
-	name := identity.AttachmentName(string(p.UID))
-	if m := p.Spec.AccessMode; m == v1alpha1.ReadWriteMany || m == v1alpha1.ReadOnlyMany {
-		name = identity.SharedAttachmentName(string(p.UID), a.Spec.NodeID)
+func Inadmissible(s v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) string {
+	name := identity.AttachmentName(string(s.GetUID()))
+	mode := s.GetAccessMode()
+	if mode == v1alpha1.ReadWriteMany || mode == v1alpha1.ReadOnlyMany {
+		name = identity.SharedAttachmentName(string(s.GetUID()), a.Spec.NodeID)
 	}
 	switch {
 	case a.Name != name:
-		return fmt.Sprintf("the attachment is named %q; that of a %s volume to node %q must be named %q", a.Name, p.Spec.AccessMode, a.Spec.NodeID, name)
-	case a.Namespace != p.Namespace:
-		return fmt.Sprintf("the attachment is in namespace %q; it must be in the volume's, %q", a.Namespace, p.Namespace)
+		return fmt.Sprintf("the attachment is named %q; that of a %s volume to node %q must be named %q", a.Name, mode, a.Spec.NodeID, name)
+	case s.GetNamespace() != "" && a.Namespace != s.GetNamespace():
+		return fmt.Sprintf("the attachment is in namespace %q; it must be in the volume's, %q", a.Namespace, s.GetNamespace())
 	case a.Spec.HostNQN != identity.HostNQN(a.Spec.NodeID):
 		return fmt.Sprintf("hostNQN %q is not that of node %q, %q", a.Spec.HostNQN, a.Spec.NodeID, identity.HostNQN(a.Spec.NodeID))
 	}
@@ -70,17 +70,17 @@ func Inadmissible(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) s
 
 // Admitted tells whether the attachment admits its host now. One without our
 // finalizer does not: its host could not be fenced before it goes.
-func Admitted(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) bool {
+func Admitted(s v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) bool {
 	return a.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(a, v1alpha1.AccessFinalizer) &&
-		Refers(a, p) && Inadmissible(p, a) == ""
+		Refers(a, s) && Inadmissible(s, a) == ""
 }
 
-// Hosts are the NQNs of the hosts that the partition's live attachments admit,
+// Hosts are the NQNs of the hosts that the volume's live attachments admit,
 // sorted.
-func Hosts(p *v1alpha1.NVMePartition, attachments []v1alpha1.NVMeVolumeAttachment) []string {
+func Hosts(s v1alpha1.Slice, attachments []v1alpha1.NVMeVolumeAttachment) []string {
 	var out []string
 	for i := range attachments {
-		if Admitted(p, &attachments[i]) {
+		if Admitted(s, &attachments[i]) {
 			out = append(out, attachments[i].Spec.HostNQN)
 		}
 	}

@@ -23,7 +23,7 @@ var (
 	ErrNoPortal = errors.New("node has no portal")
 	// ErrSliceInUse: the node itself uses the slice.
 	ErrSliceInUse = errors.New("slice is in use on this node")
-	// ErrGone: the partition is being deleted, or its object is gone. Its export
+	// ErrGone: the volume is being deleted, or its object is gone. Its export
 	// must not be made again.
 	ErrGone = errors.New("volume is being deleted")
 )
@@ -59,17 +59,17 @@ type Outcome struct {
 	export.Volume
 }
 
-// Ensure makes the export of the partition exactly as its object, its live
+// Ensure makes the export of the volume exactly as its object, its live
 // attachments and this node's addresses say. All of these are read under the
 // volume's lock, from the same cache that told the caller: what a caller has seen
 // deleted is deleted here too.
-func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, devicePath string) (Outcome, error) {
-	backend, unlock, err := e.take(ctx, p)
+func (e *Exporter) Ensure(ctx context.Context, s v1alpha1.Slice, devicePath string) (Outcome, error) {
+	backend, unlock, err := e.take(ctx, s)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer unlock()
-	v, err := e.desired(ctx, p, devicePath, e.portals)
+	v, err := e.desired(ctx, s, devicePath, e.portals)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -78,19 +78,19 @@ func (e *Exporter) Ensure(ctx context.Context, p *v1alpha1.NVMePartition, device
 	}
 	result, err := backend.Ensure(ctx, v)
 	if err != nil {
-		e.set(p.UID, nil)
+		e.set(v.UID, nil)
 		return Outcome{}, err
 	}
-	e.set(p.UID, &v)
+	e.set(v.UID, &v)
 	return Outcome{Result: result, Volume: v}, nil
 }
 
-// take returns the backend of the partition and its lock.
-func (e *Exporter) take(ctx context.Context, p *v1alpha1.NVMePartition) (backend export.Backend, unlock func(), err error) {
-	if backend, err = e.backends.Get(p.Spec.TargetBackend); err != nil {
+// take returns the backend of the volume and its lock.
+func (e *Exporter) take(ctx context.Context, s v1alpha1.Slice) (backend export.Backend, unlock func(), err error) {
+	if backend, err = e.backends.Get(s.GetTargetBackend()); err != nil {
 		return nil, nil, err
 	}
-	unlock, err = e.locks.Lock(ctx, p.UID)
+	unlock, err = e.locks.Lock(ctx, s.GetUID())
 	return backend, unlock, err
 }
 
@@ -108,32 +108,32 @@ func (e *Exporter) unused(devicePath string) error {
 }
 
 // desired reads what the export has to be.
-func (e *Exporter) desired(ctx context.Context, p *v1alpha1.NVMePartition, devicePath string, at Portals) (export.Volume, error) {
-	var now v1alpha1.NVMePartition
-	switch err := e.cache.Get(ctx, client.ObjectKeyFromObject(p), &now); {
+func (e *Exporter) desired(ctx context.Context, s v1alpha1.Slice, devicePath string, at Portals) (export.Volume, error) {
+	now := v1alpha1.NewSlice(s.GetReference().Kind)
+	switch err := e.cache.Get(ctx, client.ObjectKeyFromObject(s), now); {
 	case apierrors.IsNotFound(err):
-		return export.Volume{}, fmt.Errorf("%w: %s/%s", ErrGone, p.Namespace, p.Name)
+		return export.Volume{}, fmt.Errorf("%w: %s", ErrGone, Name(s))
 	case err != nil:
-		return export.Volume{}, fmt.Errorf("read NVMePartition %s/%s: %w", p.Namespace, p.Name, err)
-	case now.UID != p.UID || !now.DeletionTimestamp.IsZero():
-		return export.Volume{}, fmt.Errorf("%w: %s/%s", ErrGone, p.Namespace, p.Name)
+		return export.Volume{}, fmt.Errorf("read %s: %w", Name(s), err)
+	case now.GetUID() != s.GetUID() || !now.GetDeletionTimestamp().IsZero():
+		return export.Volume{}, fmt.Errorf("%w: %s", ErrGone, Name(s))
 	}
-	attachments, err := Attachments(ctx, e.cache, p.UID)
+	attachments, err := Attachments(ctx, e.cache, s.GetUID())
 	if err != nil {
 		return export.Volume{}, err
 	}
-	portals, err := at.On(ctx, p.Spec.Transport)
+	portals, err := at.On(ctx, s.GetTransport())
 	if err != nil {
 		return export.Volume{}, err
 	}
 	if len(portals) == 0 {
 		// An export that exists keeps its listeners: they serve whoever still reaches
 		// them, and the address may come back.
-		return export.Volume{}, fmt.Errorf("%w for transport %s", ErrNoPortal, p.Spec.Transport)
+		return export.Volume{}, fmt.Errorf("%w for transport %s", ErrNoPortal, s.GetTransport())
 	}
-	v := export.Volume{UID: p.UID, DevicePath: devicePath, Portals: portals, Hosts: Hosts(p, attachments)}
+	v := export.Volume{UID: s.GetUID(), DevicePath: devicePath, Portals: portals, Hosts: Hosts(s, attachments)}
 	if len(v.Hosts) > 0 {
-		v.Former = e.former(&now, portals)
+		v.Former = e.former(now, portals)
 	}
 	return v, nil
 }
@@ -141,10 +141,10 @@ func (e *Exporter) desired(ctx context.Context, p *v1alpha1.NVMePartition, devic
 // former are the addresses that the export had and that the node does not have
 // any more. A port that is down for a moment must not cost the sessions on it, so
 // they stay as long as there are hosts.
-func (e *Exporter) former(p *v1alpha1.NVMePartition, wanted []v1alpha1.Portal) []v1alpha1.Portal {
+func (e *Exporter) former(s v1alpha1.Slice, wanted []v1alpha1.Portal) []v1alpha1.Portal {
 	var out []v1alpha1.Portal
-	last, _ := e.last(p.UID)
-	for _, old := range slices.Concat(p.Status.Portals, last.Portals, last.Former) {
+	last, _ := e.last(s.GetUID())
+	for _, old := range slices.Concat(s.GetPortals(), last.Portals, last.Former) {
 		if !slices.Contains(wanted, old) && !slices.Contains(out, old) {
 			out = append(out, old)
 		}
@@ -152,25 +152,25 @@ func (e *Exporter) former(p *v1alpha1.NVMePartition, wanted []v1alpha1.Portal) [
 	return out
 }
 
-// Revalidate shows the present size of the partition's slice to its hosts.
-func (e *Exporter) Revalidate(ctx context.Context, p *v1alpha1.NVMePartition) error {
-	backend, unlock, err := e.take(ctx, p)
+// Revalidate shows the present size of the volume's slice to its hosts.
+func (e *Exporter) Revalidate(ctx context.Context, s v1alpha1.Slice) error {
+	backend, unlock, err := e.take(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return backend.Revalidate(ctx, p.UID)
+	return backend.Revalidate(ctx, s.GetUID())
 }
 
-// Remove takes the export of the partition away.
-func (e *Exporter) Remove(ctx context.Context, p *v1alpha1.NVMePartition) error {
-	backend, unlock, err := e.take(ctx, p)
+// Remove takes the export of the volume away.
+func (e *Exporter) Remove(ctx context.Context, s v1alpha1.Slice) error {
+	backend, unlock, err := e.take(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	e.set(p.UID, nil)
-	return backend.Remove(ctx, p.UID)
+	e.set(s.GetUID(), nil)
+	return backend.Remove(ctx, s.GetUID())
 }
 
 // Revoke fences the host from the volume. The backend is that of the volume's

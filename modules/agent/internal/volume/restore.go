@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
@@ -31,13 +30,13 @@ const (
 // EnsureAll). What it cannot make is left to the reconcilers, which say why.
 type Restore struct {
 	exporter *Exporter
-	locator  *Locator
+	finder   Finder
 	done     chan struct{}
 }
 
 // NewRestore returns a Restore that was not started.
-func NewRestore(e *Exporter, l *Locator) *Restore {
-	return &Restore{exporter: e, locator: l, done: make(chan struct{})}
+func NewRestore(e *Exporter, f Finder) *Restore {
+	return &Restore{exporter: e, finder: f, done: make(chan struct{})}
 }
 
 // Done is closed when Start has done what it could.
@@ -66,9 +65,9 @@ func (r *Restore) Start(ctx context.Context) error {
 }
 
 func (r *Restore) run(ctx context.Context) error {
-	var all v1alpha1.NVMePartitionList
-	if err := r.exporter.cache.List(ctx, &all); err != nil {
-		return fmt.Errorf("list partitions of this node: %w", err)
+	all, err := Slices(ctx, r.exporter.cache)
+	if err != nil {
+		return err
 	}
 	var errs []error
 	for name, backend := range r.exporter.backends {
@@ -78,16 +77,16 @@ func (r *Restore) run(ctx context.Context) error {
 			continue
 		}
 		// What was not vouched for is the reconciler's: it looks at more than this.
-		missing := slices.DeleteFunc(slices.Clone(all.Items), func(p v1alpha1.NVMePartition) bool {
-			return p.Spec.TargetBackend != name || !p.DeletionTimestamp.IsZero() || seen.Serving(p.UID) ||
-				!meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported)
+		missing := slices.DeleteFunc(slices.Clone(all), func(s v1alpha1.Slice) bool {
+			return s.GetTargetBackend() != name || !s.GetDeletionTimestamp().IsZero() || seen.Serving(s.GetUID()) ||
+				!meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionExported)
 		})
 		errs = append(errs, r.restore(ctx, backend, missing))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Restore) restore(ctx context.Context, backend export.Backend, missing []v1alpha1.NVMePartition) error {
+func (r *Restore) restore(ctx context.Context, backend export.Backend, missing []v1alpha1.Slice) error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -99,7 +98,7 @@ func (r *Restore) restore(ctx context.Context, backend export.Backend, missing [
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			found[i], errs[i] = r.find(ctx, &missing[i])
+			found[i], errs[i] = r.find(ctx, missing[i])
 		})
 	}
 	group.Wait()
@@ -112,24 +111,20 @@ func (r *Restore) restore(ctx context.Context, backend export.Backend, missing [
 	return errors.Join(append(errs, backend.EnsureAll(ctx, restoreTimeout, volumes)...)...)
 }
 
-// find is what the export of the partition has to be. An export whose slice the
+// find is what the export of the volume has to be. An export whose slice the
 // node itself uses is not made.
-func (r *Restore) find(ctx context.Context, p *v1alpha1.NVMePartition) (*export.Volume, error) {
-	named := func(err error) error { return fmt.Errorf("NVMePartition %s: %w", client.ObjectKeyFromObject(p), err) }
+func (r *Restore) find(ctx context.Context, s v1alpha1.Slice) (*export.Volume, error) {
+	named := func(err error) error { return fmt.Errorf("%s: %w", Name(s), err) }
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
-	d, err := r.locator.Drive(ctx, p.Spec.ParentDeviceSerialNumber)
+	path, err := r.finder.Device(ctx, s)
 	if err != nil {
 		return nil, named(err)
 	}
-	slice, err := r.locator.Find(ctx, p, d)
-	if err != nil {
+	if err := r.exporter.unused(path); err != nil {
 		return nil, named(err)
 	}
-	if err := r.exporter.unused(slice.DevicePath); err != nil {
-		return nil, named(err)
-	}
-	v, err := r.exporter.desired(ctx, p, slice.DevicePath, r.exporter.portals)
+	v, err := r.exporter.desired(ctx, s, path, r.exporter.portals)
 	if err != nil {
 		return nil, named(err)
 	}

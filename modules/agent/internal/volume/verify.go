@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
-	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -27,19 +26,18 @@ type Verification struct {
 }
 
 // Verifier compares the exports of this node in bulk: one read of each backend,
-// one scan of the drives and one list of partitions for each drive, whatever the
-// number of volumes (design.md §9).
+// and what Finder.Survey reads, whatever the number of volumes (design.md §9).
 type Verifier struct {
 	exporter *Exporter
-	locator  *Locator
+	finder   Finder
 }
 
 // NewVerifier returns a Verifier of what these two made.
-func NewVerifier(e *Exporter, l *Locator) *Verifier { return &Verifier{exporter: e, locator: l} }
+func NewVerifier(e *Exporter, f Finder) *Verifier { return &Verifier{exporter: e, finder: f} }
 
-// Verify compares the volumes of these partitions. Volumes that were not exported
+// Verify compares these volumes. Those that were not exported
 // yet by this process are left to their own reconciliation.
-func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartition) (Verification, error) {
+func (v *Verifier) Verify(ctx context.Context, all []v1alpha1.Slice) (Verification, error) {
 	observed := map[v1alpha1.TargetBackend]export.Observation{}
 	out := Verification{Broken: map[types.UID][]string{}}
 	for name, backend := range v.exporter.backends {
@@ -49,7 +47,7 @@ func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartiti
 		}
 		observed[name] = o
 	}
-	uids, err := v.volumes(ctx, partitions)
+	uids, err := v.volumes(ctx, all)
 	if err != nil {
 		return Verification{}, err
 	}
@@ -66,21 +64,20 @@ func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartiti
 	}
 	slices.Sort(unseen)
 	out.Unseen = strings.Join(unseen, "; ")
-	drives := driveCheck{scan: v.locator.drives.Scan(ctx), locator: v.locator, parts: map[string][]inventory.Partition{}}
+	device := v.finder.Survey(ctx)
 	at := oncePortals{from: v.exporter.portals, read: map[v1alpha1.Transport][]v1alpha1.Portal{}}
-	for i := range partitions {
-		p := &partitions[i]
-		last, ok := v.exporter.last(p.UID)
-		o := observed[p.Spec.TargetBackend]
-		if !ok || o == nil || !p.DeletionTimestamp.IsZero() {
+	for _, s := range all {
+		last, ok := v.exporter.last(s.GetUID())
+		o := observed[s.GetTargetBackend()]
+		if !ok || o == nil || !s.GetDeletionTimestamp().IsZero() {
 			continue
 		}
-		differences, guests, err := v.differences(ctx, p, last, o, &drives, at)
+		differences, guests, err := v.differences(ctx, s, last, o, device, at)
 		if err != nil {
 			differences = []string{err.Error()}
 		}
 		if len(differences) > 0 {
-			out.Broken[p.UID] = differences
+			out.Broken[s.GetUID()] = differences
 		}
 		out.Strangers = append(out.Strangers, guests...)
 	}
@@ -88,26 +85,26 @@ func (v *Verifier) Verify(ctx context.Context, partitions []v1alpha1.NVMePartiti
 	return out, nil
 }
 
-// volumes are the UIDs of the partitions that were given, and of those that there
-// are now: the export of one that was made meanwhile is no stranger.
-func (v *Verifier) volumes(ctx context.Context, partitions []v1alpha1.NVMePartition) ([]types.UID, error) {
-	var now v1alpha1.NVMePartitionList
-	if err := v.exporter.cache.List(ctx, &now); err != nil {
-		return nil, fmt.Errorf("list partitions of this node: %w", err)
+// volumes are the UIDs of the volumes that were given, and of those that there are
+// now: the export of one that was made meanwhile is no stranger.
+func (v *Verifier) volumes(ctx context.Context, all []v1alpha1.Slice) ([]types.UID, error) {
+	now, err := Slices(ctx, v.exporter.cache)
+	if err != nil {
+		return nil, err
 	}
 	var out []types.UID
-	for _, p := range slices.Concat(partitions, now.Items) {
-		out = append(out, p.UID)
+	for _, s := range slices.Concat(all, now) {
+		out = append(out, s.GetUID())
 	}
 	return out, nil
 }
 
-func (v *Verifier) differences(ctx context.Context, p *v1alpha1.NVMePartition, last export.Volume, o export.Observation, drives *driveCheck, at Portals) (out, guests []string, err error) {
-	path, err := drives.path(p)
+func (v *Verifier) differences(ctx context.Context, s v1alpha1.Slice, last export.Volume, o export.Observation, device func(v1alpha1.Slice) (string, error), at Portals) (out, guests []string, err error) {
+	path, err := device(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	want, err := v.exporter.desired(ctx, p, path, at)
+	want, err := v.exporter.desired(ctx, s, path, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,32 +138,4 @@ func (o oncePortals) On(ctx context.Context, t v1alpha1.Transport) ([]v1alpha1.P
 		o.read[t] = list
 	}
 	return list, err
-}
-
-// driveCheck confirms remembered slices with one read of each drive.
-type driveCheck struct {
-	scan    inventory.Scan
-	locator *Locator
-	parts   map[string][]inventory.Partition
-}
-
-func (c *driveCheck) path(p *v1alpha1.NVMePartition) (string, error) {
-	d, err := driveOf(c.scan, p.Spec.ParentDeviceSerialNumber)
-	if err != nil {
-		return "", err
-	}
-	parts, ok := c.parts[d.Name]
-	if !ok {
-		if parts, err = c.locator.drives.Partitions(d.Name); err != nil {
-			return "", err
-		}
-		c.parts[d.Name] = parts
-	}
-	uuid := PartitionUUID(p)
-	if seen, ok := c.locator.recall(place{d.Serial, uuid}); ok {
-		if seen, ok = confirm(seen, parts); ok {
-			return seen.DevicePath, nil
-		}
-	}
-	return "", fmt.Errorf("the kernel does not show partition %s of drive %q where it was", uuid, d.Serial)
 }

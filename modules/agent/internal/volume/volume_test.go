@@ -109,7 +109,11 @@ func TestVerificationIsOneReadOfEachSourceForAnyNumberOfVolumes(t *testing.T) {
 		}
 	}
 	clear(host.calls)
-	v, err := volume.NewVerifier(exporter, locator).Verify(t.Context(), partitions)
+	var all []v1alpha1.Slice
+	for i := range partitions {
+		all = append(all, &partitions[i])
+	}
+	v, err := volume.NewVerifier(exporter, locator).Verify(t.Context(), all)
 	if err != nil || len(v.Broken) != 0 || len(v.Strangers) != 0 {
 		t.Errorf("verification = %+v, %v", v, err)
 	}

@@ -1,18 +1,21 @@
 package app_test
 
 import (
+	"cmp"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/csi/internal/app"
 	"github.com/distort-io/distort/modules/csi/internal/controlplanetest"
@@ -23,10 +26,27 @@ import (
 // canary is in every secret that csi-sanity sends.
 const canary = "canary-c0ffee"
 
+// envSanityBackend is the target-backend of the volumes that TestSanity makes.
+const envSanityBackend = "TEST_SANITY_TARGET_BACKEND"
+
+// TestSanityOfPools runs TestSanity with volumes of pools, in a process of its own:
+// a suite of csi-sanity runs once in a process.
+func TestSanityOfPools(t *testing.T) {
+	if os.Getenv(envSanityBackend) != "" {
+		t.Skip("this is that process")
+	}
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSanity$", "-test.count=1")
+	self.Env = append(os.Environ(), envSanityBackend+"=zfs")
+	if out, err := self.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
 // TestSanity runs csi-sanity against the whole program on its socket: a real
 // API server with a stub for manager and agent, and a host in memory whose
 // kernel reaches what the stub exports.
 func TestSanity(t *testing.T) {
+	backend := cmp.Or(os.Getenv(envSanityBackend), "kernel")
 	const node, most = "sanity-node", 3
 	labelled(t, node, "rack-1")
 	server.Consumer(t, node, most)
@@ -34,7 +54,7 @@ func TestSanity(t *testing.T) {
 	o.MaxVolumes = most
 	o.DefaultNetworkDomain = "rack-1" // csi-sanity asks for volumes where its node is
 	h := newHost(t)
-	server.Play(t, o.Namespace, h.targets())
+	server.Play(t, o.Namespace, h.targets(backend == "zfs"))
 	_, logged := start(t, o, h)
 
 	dir := filepath.Dir(strings.TrimPrefix(o.Endpoint, "unix://"))
@@ -42,7 +62,7 @@ func TestSanity(t *testing.T) {
 	config.Address = o.Endpoint
 	config.TargetPath = filepath.Join(dir, "mount")
 	config.StagingPath = filepath.Join(dir, "staging")
-	config.TestVolumeParameters = map[string]string{"transport": "tcp"}
+	config.TestVolumeParameters = map[string]string{"target-backend": backend, "transport": "tcp"}
 	config.TestNodeVolumeAttachLimit = true
 	config.SecretsFile = secrets(t)
 
@@ -62,7 +82,7 @@ func TestSanity(t *testing.T) {
 			want[s] = true
 		}
 	}
-	if diff := cmp.Diff(want, skipped); diff != "" {
+	if diff := gocmp.Diff(want, skipped); diff != "" {
 		t.Errorf("skipped specs (-want +got):\n%s", diff)
 	}
 	h.wantNothing(t, o.Namespace)
@@ -73,26 +93,28 @@ func TestSanity(t *testing.T) {
 	}
 }
 
-// targets is the storage side of the host's fabric.
-func (h *host) targets() controlplanetest.Behaviour {
+// targets is the storage side of the host's fabric, which has pools or drives.
+func (h *host) targets(pools bool) controlplanetest.Behaviour {
 	admitted := map[string][]string{} // host NQNs by volume; the stub has one worker
-	export := func(p *v1alpha1.NVMePartition) error {
+	export := func(v v1alpha1.Slice) error {
+		uid := string(v.GetUID())
 		return h.kernel.Export(initiatortest.Volume{
-			NQN: p.Status.NQN, NSID: 1, UUID: p.Status.NamespaceUUID, NGUID: p.Status.NamespaceNGUID, Size: p.Status.AllocatedCapacity,
+			NQN: v.GetNQN(), NSID: identity.NSID, UUID: identity.NamespaceUUID(uid), NGUID: identity.NamespaceNGUID(uid), Size: v.GetActualSize(),
 			Portals:      []initiator.Portal{{Transport: initiator.TCP, Address: netip.MustParseAddr("10.0.0.1"), Port: 4420}},
-			AllowedHosts: admitted[p.Status.NQN],
+			AllowedHosts: admitted[v.GetNQN()],
 		})
 	}
 	return controlplanetest.Behaviour{
+		Pools:      pools,
 		Exported:   export,
-		Unexported: func(p *v1alpha1.NVMePartition) error { return h.kernel.Unexport(p.Status.NQN) },
-		Granted: func(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) error {
-			admitted[p.Status.NQN] = []string{a.Spec.HostNQN}
-			return export(p)
+		Unexported: func(v v1alpha1.Slice) error { return h.kernel.Unexport(v.GetNQN()) },
+		Granted: func(v v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) error {
+			admitted[v.GetNQN()] = []string{a.Spec.HostNQN}
+			return export(v)
 		},
-		Revoked: func(p *v1alpha1.NVMePartition, _ *v1alpha1.NVMeVolumeAttachment) error {
-			delete(admitted, p.Status.NQN)
-			return export(p)
+		Revoked: func(v v1alpha1.Slice, _ *v1alpha1.NVMeVolumeAttachment) error {
+			delete(admitted, v.GetNQN())
+			return export(v)
 		},
 	}
 }
@@ -100,7 +122,7 @@ func (h *host) targets() controlplanetest.Behaviour {
 // wantNothing checks that everything that was made is gone.
 func (h *host) wantNothing(t *testing.T, namespace string) {
 	t.Helper()
-	for _, list := range []client.ObjectList{&v1alpha1.NVMePartitionList{}, &v1alpha1.NVMeVolumeAttachmentList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.NVMePartitionList{}, &v1alpha1.VolumeList{}, &v1alpha1.NVMeVolumeAttachmentList{}} {
 		if err := server.Client().List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 			t.Fatal(err)
 		}
@@ -108,6 +130,10 @@ func (h *host) wantNothing(t *testing.T, namespace string) {
 		case *v1alpha1.NVMePartitionList:
 			if len(l.Items) > 0 {
 				t.Errorf("partitions left: %d", len(l.Items))
+			}
+		case *v1alpha1.VolumeList:
+			if len(l.Items) > 0 {
+				t.Errorf("volumes left: %d", len(l.Items))
 			}
 		case *v1alpha1.NVMeVolumeAttachmentList:
 			if len(l.Items) > 0 {
@@ -143,7 +169,7 @@ func secrets(t *testing.T) string {
 
 // notOffered lists every spec that csi-sanity skips, by the reason.
 var notOffered = map[string][]string{
-	"a kernel partition has no snapshots: CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS and GET_SNAPSHOT are not offered": {
+	"this version makes no snapshots: CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS and GET_SNAPSHOT are not offered": {
 		"Controller Service [Controller Server] CreateVolume should create volume from an existing source snapshot",
 		"Controller Service [Controller Server] CreateVolume should fail when the volume source snapshot is not found",
 		"CreateSnapshot [Controller Server] should fail when no name is provided",
@@ -174,11 +200,11 @@ var notOffered = map[string][]string{
 		"GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when an invalid volume id is used",
 		"GroupController Service [GroupController VolumeGroupSnapshots] GetVolumeGroupSnapshot should fail when no volume id is provided",
 	},
-	"a kernel partition cannot be cloned: CLONE_VOLUME is not offered": {
+	"this version clones no volumes: CLONE_VOLUME is not offered": {
 		"Controller Service [Controller Server] CreateVolume should create volume from an existing source volume",
 		"Controller Service [Controller Server] CreateVolume should fail when the volume source volume is not found",
 	},
-	"no parameter of a kernel partition can change: MODIFY_VOLUME is not offered": {
+	"no parameter of a volume can change: MODIFY_VOLUME is not offered": {
 		"Controller Service [Controller Server] CreateVolume should create volume with a volume attribute class",
 		"Controller Service [Controller Server] CreateVolume should not create volume with an invalid volume attribute class",
 		"ModifyVolume [Controller Server] should fail if no volume id is given",

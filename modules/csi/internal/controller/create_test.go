@@ -108,11 +108,11 @@ func TestManyVolumesAtOnceCostOneWriteEach(t *testing.T) {
 func TestChurnLeavesNothingCV5(t *testing.T) {
 	var mu sync.Mutex
 	live := map[string]bool{} // by NQN, false when it is over
-	export := func(is bool) func(*v1alpha1.NVMePartition) error {
-		return func(p *v1alpha1.NVMePartition) error {
+	export := func(is bool) func(v1alpha1.Slice) error {
+		return func(p v1alpha1.Slice) error {
 			mu.Lock()
 			defer mu.Unlock()
-			live[p.Status.NQN] = is
+			live[p.GetNQN()] = is
 			return nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/distort-io/distort/modules/csi/internal/request"
 )
 
-// DeleteVolume deletes the NVMePartition and waits until it, in this life, is
+// DeleteVolume deletes the volume's object and waits until it, in this life, is
 // gone: that is distort-agent's word that capacity and export are (known faults
 // DV4, DV8).
 func (s *Server) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
@@ -53,9 +53,10 @@ func (s *Server) deleteVolume(ctx context.Context, h handle.Handle) error {
 		}
 		return refusef(errState, "attached by NVMeVolumeAttachment %s", strings.Join(holders, ", "))
 	}
-	sub := s.partitions.Subscribe(s.key(h.Name))
+	f := s.familyOf(h)
+	sub := f.volumes.Subscribe(f.key(h.Name))
 	defer sub.Close()
-	p, cached, err := s.partition(ctx, h)
+	p, cached, err := s.volumeNow(ctx, h)
 	if err != nil || p == nil {
 		return err
 	}
@@ -63,11 +64,11 @@ func (s *Server) deleteVolume(ctx context.Context, h handle.Handle) error {
 		return err
 	}
 	latest := p
-	gone := await.Gone[*v1alpha1.NVMePartition](p.UID, cached)
-	_, err = sub.Until(ctx, func(o await.Observation[*v1alpha1.NVMePartition]) (bool, error) {
+	gone := await.Gone[v1alpha1.Slice](p.GetUID(), cached)
+	_, err = sub.Until(ctx, func(o await.Observation[v1alpha1.Slice]) (bool, error) {
 		if o.Found {
 			latest = o.Object
-			if c := meta.FindStatusCondition(latest.Status.Conditions, v1alpha1.ConditionExported); latest.UID == p.UID && c != nil && c.Reason == v1alpha1.ReasonHostsConnected {
+			if c := meta.FindStatusCondition(latest.GetConditions(), v1alpha1.ConditionExported); latest.GetUID() == p.GetUID() && c != nil && c.Reason == v1alpha1.ReasonHostsConnected {
 				return false, refusef(errState, "%s", describe(c))
 			}
 		}

@@ -48,7 +48,7 @@ func TestDeleteAnswersNothingAboutVolumesThatItDoesNotKnow(t *testing.T) {
 	h := newHarness(t, controlplanetest.Behaviour{})
 	id := h.created("pvc-1")
 	for name, foreign := range map[string]string{
-		"another kind":            "volume::pvc-1:" + otherUID,
+		"a snapshot":              "snapshot::pvc-1:" + otherUID,
 		"a kind of tomorrow":      "dataset::pvc-1:" + otherUID,
 		"another namespace (SE8)": h.handleWith(id, func(x *handle.Handle) { x.Namespace = "kube-system" }),
 		"none":                    "",

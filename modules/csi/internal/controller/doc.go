@@ -1,5 +1,5 @@
 // Package controller is the CSI Controller service. It turns requests into
-// NVMePartition and NVMeVolumeAttachment objects and waits, by watch and inside
+// NVMePartition or Volume and NVMeVolumeAttachment objects and waits, by watch and inside
 // the caller's deadline, until distort-manager and distort-agent have made them
 // true (design.md §4, §6).
 //

@@ -59,6 +59,11 @@ type option func(*controller.Options)
 func newHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *harness {
 	t.Helper()
 	t.Parallel()
+	return newSerialHarness(t, b, change...)
+}
+
+func newSerialHarness(t *testing.T, b controlplanetest.Behaviour, change ...option) *harness {
+	t.Helper()
 	for _, name := range []string{nodeA, nodeB} {
 		server.Consumer(t, name, 0)
 	}

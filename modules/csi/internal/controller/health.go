@@ -34,9 +34,9 @@ func (s *Server) ControllerListVolumeHealth(ctx context.Context, r *csi.Controll
 		return nil, toStatus(err)
 	}
 	sick := map[string]*csi.VolumeHealth{}
-	listed, next, err := s.list(ctx, page, func(p *v1alpha1.NVMePartition) (bool, error) {
+	listed, next, err := s.list(ctx, page, func(p v1alpha1.Slice) (bool, error) {
 		health, err := s.health(ctx, p)
-		sick[p.Name] = health
+		sick[p.GetName()] = health
 		return len(health.GetHealthStatuses()) > 0, err
 	})
 	if err != nil {
@@ -44,23 +44,23 @@ func (s *Server) ControllerListVolumeHealth(ctx context.Context, r *csi.Controll
 	}
 	response := &csi.ControllerListVolumeHealthResponse{NextToken: next}
 	for _, p := range listed {
-		response.Entries = append(response.Entries, sick[p.Name])
+		response.Entries = append(response.Entries, sick[p.GetName()])
 	}
 	return response, nil
 }
 
-func (s *Server) health(ctx context.Context, p *v1alpha1.NVMePartition) (*csi.VolumeHealth, error) {
-	node, err := s.inventory.Node(ctx, p.Spec.NodeName)
+func (s *Server) health(ctx context.Context, p v1alpha1.Slice) (*csi.VolumeHealth, error) {
+	node, err := s.inventory.Node(ctx, p.GetTargetNode())
 	if err != nil {
 		return nil, err
 	}
-	return &csi.VolumeHealth{VolumeId: s.handleOf(p).String(), HealthStatuses: ailments(p, node)}, nil
+	return &csi.VolumeHealth{VolumeId: handleOf(p).String(), HealthStatuses: ailments(p, node)}, nil
 }
 
 // ailments lists what is wrong with a volume that was once exported; node is
 // nil when nobody reports it any more.
-func ailments(p *v1alpha1.NVMePartition, node *v1alpha1.RDMAStorageNode) []*csi.VolumeHealth_VolumeHealthEntry {
-	if p.DeletionTimestamp != nil || !carved(p) {
+func ailments(p v1alpha1.Slice, node *v1alpha1.RDMAStorageNode) []*csi.VolumeHealth_VolumeHealthEntry {
+	if p.GetDeletionTimestamp() != nil || !p.IsCarved() {
 		return nil
 	}
 	var found []*csi.VolumeHealth_VolumeHealthEntry
@@ -70,7 +70,7 @@ func ailments(p *v1alpha1.NVMePartition, node *v1alpha1.RDMAStorageNode) []*csi.
 		}
 	}
 	for _, kind := range []string{v1alpha1.ConditionProvisioned, v1alpha1.ConditionClaimAuthorized, v1alpha1.ConditionExported} {
-		c := meta.FindStatusCondition(p.Status.Conditions, kind)
+		c := meta.FindStatusCondition(p.GetConditions(), kind)
 		switch {
 		case c == nil || c.Status == metav1.ConditionTrue:
 		case c.Reason == v1alpha1.ReasonDataLoss:
@@ -83,9 +83,9 @@ func ailments(p *v1alpha1.NVMePartition, node *v1alpha1.RDMAStorageNode) []*csi.
 	// watches over the volume.
 	switch ready := nodeReady(node); {
 	case ready == nil:
-		add(csi.VolumeHealthErrorType_DEGRADED, "StorageNodeUnknown", "storage node "+p.Spec.NodeName+" is not reported")
+		add(csi.VolumeHealthErrorType_DEGRADED, "StorageNodeUnknown", "storage node "+p.GetTargetNode()+" is not reported")
 	case ready.Status != metav1.ConditionTrue:
-		add(csi.VolumeHealthErrorType_DEGRADED, ready.Reason, "storage node "+p.Spec.NodeName+": "+describe(ready))
+		add(csi.VolumeHealthErrorType_DEGRADED, ready.Reason, "storage node "+p.GetTargetNode()+": "+describe(ready))
 	}
 	return found
 }

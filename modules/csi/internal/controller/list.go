@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -23,7 +24,7 @@ func (s *Server) ListVolumes(ctx context.Context, r *csi.ListVolumesRequest) (*c
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	listed, next, err := s.list(ctx, page, func(*v1alpha1.NVMePartition) (bool, error) { return true, nil })
+	listed, next, err := s.list(ctx, page, func(v1alpha1.Slice) (bool, error) { return true, nil })
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -58,14 +59,13 @@ func (s *Server) ControllerGetVolume(ctx context.Context, r *csi.ControllerGetVo
 // list cuts a page out of the volumes that are wanted and have been made; one
 // that is still being made was never told to anybody. The objects are the
 // cache's own and must not be changed.
-func (s *Server) list(ctx context.Context, page request.Page, wanted func(*v1alpha1.NVMePartition) (bool, error)) (listed []*v1alpha1.NVMePartition, next string, err error) {
-	var all v1alpha1.NVMePartitionList
-	if err := s.client.List(ctx, &all, client.InNamespace(s.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, "", fmt.Errorf("list NVMePartitions: %w", err)
+func (s *Server) list(ctx context.Context, page request.Page, wanted func(v1alpha1.Slice) (bool, error)) (listed []v1alpha1.Slice, next string, err error) {
+	all, err := s.all(ctx)
+	if err != nil {
+		return nil, "", err
 	}
-	for i := range all.Items {
-		p := &all.Items[i]
-		if !carved(p) || position(p).Compare(page.After) <= 0 {
+	for _, p := range all {
+		if !p.IsCarved() || position(p).Compare(page.After) <= 0 {
 			continue
 		}
 		switch ok, err := wanted(p); {
@@ -75,7 +75,7 @@ func (s *Server) list(ctx context.Context, page request.Page, wanted func(*v1alp
 			listed = append(listed, p)
 		}
 	}
-	slices.SortFunc(listed, func(a, b *v1alpha1.NVMePartition) int { return position(a).Compare(position(b)) })
+	slices.SortFunc(listed, func(a, b v1alpha1.Slice) int { return position(a).Compare(position(b)) })
 	most := maxPage
 	if page.Max > 0 {
 		most = min(most, page.Max)
@@ -87,31 +87,53 @@ func (s *Server) list(ctx context.Context, page request.Page, wanted func(*v1alp
 	return listed, next, nil
 }
 
-func position(p *v1alpha1.NVMePartition) request.Position {
-	return request.Position{Created: p.CreationTimestamp.Unix(), Name: p.Name}
+// all lists the volumes of all kinds, in no order.
+func (s *Server) all(ctx context.Context) ([]v1alpha1.Slice, error) {
+	var partitions v1alpha1.NVMePartitionList
+	var volumes v1alpha1.VolumeList
+	if err := errors.Join(
+		s.client.List(ctx, &partitions, client.InNamespace(s.namespace), client.UnsafeDisableDeepCopy),
+		s.client.List(ctx, &volumes, client.UnsafeDisableDeepCopy),
+	); err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	all := make([]v1alpha1.Slice, 0, len(partitions.Items)+len(volumes.Items))
+	for i := range partitions.Items {
+		all = append(all, &partitions.Items[i])
+	}
+	for i := range volumes.Items {
+		if v := &volumes.Items[i]; v.Spec.Type == v1alpha1.VolumeBlock {
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+func position(p v1alpha1.Slice) request.Position {
+	return request.Position{Created: p.GetCreationTimestamp().Unix(), Name: p.GetName()}
 }
 
 // describe tells what a volume is and which nodes have, get or lose access.
-func (s *Server) describe(ctx context.Context, p *v1alpha1.NVMePartition) (volume *csi.Volume, nodes []string, err error) {
-	domain, err := s.inventory.Domain(ctx, p.Spec.NodeName)
+func (s *Server) describe(ctx context.Context, p v1alpha1.Slice) (volume *csi.Volume, nodes []string, err error) {
+	domain, err := s.inventory.Domain(ctx, p.GetTargetNode())
 	if err != nil {
 		return nil, nil, err
 	}
-	attached, err := s.cachedAttachments(ctx, string(p.UID))
+	attached, err := s.cachedAttachments(ctx, string(p.GetUID()))
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, a := range attached {
 		nodes = append(nodes, a.Spec.NodeID)
 	}
-	return s.volume(p, domain), nodes, nil
+	return s.described(p, domain), nodes, nil
 }
 
-// volume is a volume as the driver describes it to its callers.
-func (s *Server) volume(p *v1alpha1.NVMePartition, domain v1alpha1.DomainName) *csi.Volume {
+// described is a volume as the driver describes it to its callers.
+func (s *Server) described(p v1alpha1.Slice, domain v1alpha1.DomainName) *csi.Volume {
 	return &csi.Volume{
-		VolumeId:           s.handleOf(p).String(),
-		CapacityBytes:      p.Status.AllocatedCapacity,
+		VolumeId:           handleOf(p).String(),
+		CapacityBytes:      p.GetActualSize(),
 		AccessibleTopology: []*csi.Topology{{Segments: map[string]string{s.defaults.TopologyKey: string(domain)}}},
 	}
 }

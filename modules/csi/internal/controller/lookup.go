@@ -39,39 +39,40 @@ func registerReads(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// partition finds the object of a handle, and tells whether the cache has it;
+// volumeNow finds the object of a handle, and tells whether the cache has it;
 // nil when the API server says that this object, in this life, is no more
 // (known fault SE8).
-func (s *Server) partition(ctx context.Context, h handle.Handle) (p *v1alpha1.NVMePartition, cached bool, err error) {
-	key := s.key(h.Name)
+func (s *Server) volumeNow(ctx context.Context, h handle.Handle) (p v1alpha1.Slice, cached bool, err error) {
+	f := s.familyOf(h)
+	key := f.key(h.Name)
 	for _, source := range []struct {
 		reader client.Reader
 		cached bool
 	}{{s.client, true}, {s.live, false}} {
-		p := newPartition()
+		p := f.empty()
 		err := source.reader.Get(ctx, key, p)
-		if err == nil && p.UID == types.UID(h.UID) {
+		if err == nil && p.GetUID() == types.UID(h.UID) {
 			return p, source.cached, nil
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return nil, false, fmt.Errorf("read NVMePartition %s: %w", key, err)
+			return nil, false, fmt.Errorf("read %s %s: %w", f.kind, name(key), err)
 		}
 	}
 	return nil, false, nil
 }
 
 // volumeOf finds the volume that an ID names, for calls that only read it.
-func (s *Server) volumeOf(ctx context.Context, id string) (*v1alpha1.NVMePartition, error) {
+func (s *Server) volumeOf(ctx context.Context, id string) (v1alpha1.Slice, error) {
 	h, err := request.ParseVolumeID(id, s.namespace)
 	if err != nil {
 		return nil, err
 	}
-	return s.existingPartition(ctx, h)
+	return s.existingVolume(ctx, h)
 }
 
-// existingPartition is for calls that need the volume.
-func (s *Server) existingPartition(ctx context.Context, h handle.Handle) (*v1alpha1.NVMePartition, error) {
-	p, _, err := s.partition(ctx, h)
+// existingVolume is for calls that need the volume.
+func (s *Server) existingVolume(ctx context.Context, h handle.Handle) (v1alpha1.Slice, error) {
+	p, _, err := s.volumeNow(ctx, h)
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,11 @@ func (s *Server) Origin(ctx context.Context, call any) telemetry.Origin {
 	switch r := call.(type) {
 	case *csi.CreateVolumeRequest:
 		o := telemetry.Origin{Volume: identity.VolumeName(r.GetName())}
-		p := newPartition()
-		if err := s.client.Get(ctx, s.key(o.Volume), p); err == nil && p.DeletionTimestamp == nil {
-			o.Earlier = tracing.Traceparent(p)
+		for _, f := range s.families {
+			p := f.empty()
+			if err := s.client.Get(ctx, f.key(o.Volume), p); err == nil && p.GetDeletionTimestamp() == nil {
+				o.Earlier = tracing.Traceparent(p)
+			}
 		}
 		return o
 	case *csi.DeleteVolumeRequest:
@@ -45,7 +47,7 @@ func (s *Server) laterOrigin(ctx context.Context, id string, phase tracing.Phase
 	if p == nil {
 		return telemetry.Origin{}
 	}
-	return telemetry.Origin{Volume: p.Name, TraceID: tracing.Derive(p.UID, phase), Cause: tracing.Traceparent(p)}
+	return telemetry.Origin{Volume: p.GetName(), TraceID: tracing.Derive(p.GetUID(), phase), Cause: tracing.Traceparent(p)}
 }
 
 func (s *Server) publishOrigin(ctx context.Context, r *csi.ControllerPublishVolumeRequest) telemetry.Origin {
@@ -53,7 +55,7 @@ func (s *Server) publishOrigin(ctx context.Context, r *csi.ControllerPublishVolu
 	if p == nil {
 		return telemetry.Origin{}
 	}
-	o := telemetry.Origin{Volume: p.Name, Cause: tracing.Traceparent(p)}
+	o := telemetry.Origin{Volume: p.GetName(), Cause: tracing.Traceparent(p)}
 	a := newAttachment()
 	err := s.client.Get(ctx, s.key(attachmentName(p, r.GetNodeId())), a)
 	if err == nil && a.Spec.NodeID == r.GetNodeId() && a.DeletionTimestamp == nil {
@@ -76,13 +78,14 @@ func (s *Server) unpublishOrigin(ctx context.Context, r *csi.ControllerUnpublish
 }
 
 // knownVolume is the volume of an ID, nil when the cache does not have it.
-func (s *Server) knownVolume(ctx context.Context, id string) *v1alpha1.NVMePartition {
+func (s *Server) knownVolume(ctx context.Context, id string) v1alpha1.Slice {
 	h, err := request.ParseVolumeID(id, s.namespace)
 	if err != nil {
 		return nil
 	}
-	p := newPartition()
-	if err := s.client.Get(ctx, s.key(h.Name), p); err != nil || string(p.UID) != h.UID {
+	f := s.familyOf(h)
+	p := f.empty()
+	if err := s.client.Get(ctx, f.key(h.Name), p); err != nil || string(p.GetUID()) != h.UID {
 		return nil
 	}
 	return p

@@ -17,19 +17,21 @@ var terminal = map[string]map[string]bool{
 		v1alpha1.ReasonDriveRefused:       true,
 		v1alpha1.ReasonDataLoss:           true,
 		v1alpha1.ReasonBackendUnsupported: true,
+		v1alpha1.ReasonDatasetRefused:     true,
+		v1alpha1.ReasonUnsupported:        true,
 	},
 }
 
 // provisioned tells whether the volume is ready; an error when it will not be:
 // errNoCapacity or errFailed.
-func provisioned(p *v1alpha1.NVMePartition) (bool, error) {
-	conditions := p.Status.Conditions
+func provisioned(p v1alpha1.Slice) (bool, error) {
+	conditions := p.GetConditions()
 	if meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionExported) {
 		return true, nil
 	}
 	placed := meta.FindStatusCondition(conditions, v1alpha1.ConditionPlaced)
 	// A placed partition may still show the answer of an earlier attempt.
-	if p.Spec.NodeName == "" && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == v1alpha1.ReasonNoCandidate {
+	if p.GetTargetNode() == "" && placed != nil && placed.Status == metav1.ConditionFalse && placed.Reason == v1alpha1.ReasonNoCandidate {
 		return false, refusef(errNoCapacity, "%s", placed.Message)
 	}
 	for _, c := range conditions {
@@ -42,49 +44,44 @@ func provisioned(p *v1alpha1.NVMePartition) (bool, error) {
 		}
 		return false, refusef(kind, "%s", describe(&c))
 	}
-	if p.Status.State == v1alpha1.PartitionFailed {
-		return false, refusef(errFailed, "state %s: %s", p.Status.State, progress(p))
+	if p.IsFailed() {
+		return false, refusef(errFailed, "failed: %s", progress(p))
 	}
 	return false, nil
 }
 
-// carved tells whether capacity was ever made for the volume.
-func carved(p *v1alpha1.NVMePartition) bool {
-	return p.Status.Backend != nil || p.Status.AllocatedCapacity > 0
-}
-
 // progress says, for one who ran out of time, what the volume waits for.
-func progress(p *v1alpha1.NVMePartition) string {
+func progress(p v1alpha1.Slice) string {
 	for _, kind := range []string{
 		v1alpha1.ConditionPlaced, v1alpha1.ConditionClaimAuthorized, v1alpha1.ConditionProvisioned, v1alpha1.ConditionExported,
 	} {
-		if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+		if c := meta.FindStatusCondition(p.GetConditions(), kind); c != nil && c.Status != metav1.ConditionTrue {
 			return describe(c)
 		}
 	}
-	if p.Spec.NodeName == "" {
+	if p.GetTargetNode() == "" {
 		return "not placed yet (distort-manager)"
 	}
-	return fmt.Sprintf("not exported yet (distort-agent on %s)", p.Spec.NodeName)
+	return fmt.Sprintf("not exported yet (distort-agent on %s)", p.GetTargetNode())
 }
 
 // growthRefusal is distort-agent's final answer to the size that the spec now
 // asks for, errNoCapacity; nil as long as there is none.
-func growthRefusal(p *v1alpha1.NVMePartition) error {
-	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionResized)
-	if p.Spec.Size <= p.Status.AllocatedCapacity || c == nil || c.Status != metav1.ConditionFalse ||
-		c.Reason != v1alpha1.ReasonGrowthNoSpace || c.ObservedGeneration != p.Generation {
+func growthRefusal(p v1alpha1.Slice) error {
+	c := meta.FindStatusCondition(p.GetConditions(), v1alpha1.ConditionResized)
+	if p.GetSize() <= p.GetActualSize() || c == nil || c.Status != metav1.ConditionFalse ||
+		c.Reason != v1alpha1.ReasonGrowthNoSpace || c.ObservedGeneration != p.GetGeneration() {
 		return nil
 	}
 	return refusef(errNoCapacity, "%s", c.Message)
 }
 
 // growth says what a volume waits for that is to have more space.
-func growth(p *v1alpha1.NVMePartition) string {
-	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionResized); c != nil && c.ObservedGeneration == p.Generation {
+func growth(p v1alpha1.Slice) string {
+	if c := meta.FindStatusCondition(p.GetConditions(), v1alpha1.ConditionResized); c != nil && c.ObservedGeneration == p.GetGeneration() {
 		return describe(c)
 	}
-	return fmt.Sprintf("%d of %d bytes so far (distort-agent on %s)", p.Status.AllocatedCapacity, p.Spec.Size, p.Spec.NodeName)
+	return fmt.Sprintf("%d of %d bytes so far (distort-agent on %s)", p.GetActualSize(), p.GetSize(), p.GetTargetNode())
 }
 
 // granted tells whether the target admits the host of this attachment.

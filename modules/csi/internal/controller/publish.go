@@ -37,7 +37,7 @@ func (s *Server) ControllerPublishVolume(ctx context.Context, r *csi.ControllerP
 }
 
 func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]string, error) {
-	p, err := s.existingPartition(ctx, want.Volume)
+	p, err := s.existingVolume(ctx, want.Volume)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +48,9 @@ func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]
 	switch err := want.Access.Suits(p); {
 	case err != nil:
 		return nil, err
-	case p.DeletionTimestamp != nil:
+	case p.GetDeletionTimestamp() != nil:
 		return nil, refusef(errState, "the volume is being deleted")
-	case p.Spec.NodeName == "":
+	case p.GetTargetNode() == "":
 		return nil, refusef(errNotYet, "the volume is not placed yet")
 	}
 	name := attachmentName(p, want.NodeID)
@@ -79,17 +79,17 @@ func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]
 
 // attachmentName is one for the volume where it has one user, so that two
 // attachments of a single-writer volume cannot exist (design.md §3).
-func attachmentName(p *v1alpha1.NVMePartition, nodeID string) string {
-	if request.SingleNode(p.Spec.AccessMode) {
-		return identity.AttachmentName(string(p.UID))
+func attachmentName(p v1alpha1.Slice, nodeID string) string {
+	if request.SingleNode(p.GetAccessMode()) {
+		return identity.AttachmentName(string(p.GetUID()))
 	}
-	return identity.SharedAttachmentName(string(p.UID), nodeID)
+	return identity.SharedAttachmentName(string(p.GetUID()), nodeID)
 }
 
 // attach returns the node's attachment, made now or before. One of the same
 // node that is being revoked goes first, and so does another node's that a person
 // permits to be taken over; any other is that node's.
-func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], name string, p *v1alpha1.NVMePartition, node *storagev1.CSINodeDriver) (*v1alpha1.NVMeVolumeAttachment, error) {
+func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.NVMeVolumeAttachment], name string, p v1alpha1.Slice, node *storagev1.CSINodeDriver) (*v1alpha1.NVMeVolumeAttachment, error) {
 	key, nodeID := s.key(name), node.NodeID
 	for {
 		a, cached := newAttachment(), true
@@ -111,7 +111,7 @@ func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 			return nil, fmt.Errorf("make NVMeVolumeAttachment %s: %w", key, err)
 		}
 		switch {
-		case a.Spec.VolumeRef.UID != p.UID:
+		case a.Spec.VolumeRef.UID != p.GetUID():
 			return nil, refusef(errFailed, "NVMeVolumeAttachment %s is of volume %s", key, a.Spec.VolumeRef.UID)
 		case a.Spec.NodeID != nodeID && a.DeletionTimestamp != nil:
 			return nil, refusef(errState, "access of node %s is still being revoked (%s)", a.Spec.NodeID, access(a))
@@ -128,12 +128,12 @@ func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 	}
 }
 
-func (s *Server) newAttachmentFor(name string, p *v1alpha1.NVMePartition, nodeID string) *v1alpha1.NVMeVolumeAttachment {
+func (s *Server) newAttachmentFor(name string, p v1alpha1.Slice, nodeID string) *v1alpha1.NVMeVolumeAttachment {
 	return &v1alpha1.NVMeVolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Finalizers: []string{v1alpha1.AccessFinalizer}},
 		Spec: v1alpha1.NVMeVolumeAttachmentSpec{
-			VolumeRef:    v1alpha1.VolumeReference{Kind: v1alpha1.KindNVMePartition, Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-			TargetNode:   p.Spec.NodeName,
+			VolumeRef:    p.GetReference(),
+			TargetNode:   p.GetTargetNode(),
 			NodeID:       nodeID,
 			HostNQN:      identity.HostNQN(nodeID),
 			AttachmentID: s.newAttachmentID(),

@@ -17,24 +17,25 @@ import (
 
 // publishContext is what the node must know to find the volume and nothing
 // else, from what distort-agent observed.
-func publishContext(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) (map[string]string, error) {
+func publishContext(p v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) (map[string]string, error) {
+	uid := string(p.GetUID())
 	c := publishcontext.Context{
 		Namespace: initiator.Identity{
-			NQN: p.Status.NQN, NSID: identity.NSID, UUID: p.Status.NamespaceUUID, NGUID: p.Status.NamespaceNGUID,
+			NQN: p.GetNQN(), NSID: identity.NSID, UUID: identity.NamespaceUUID(uid), NGUID: identity.NamespaceNGUID(uid),
 		},
 		HostNQN:        a.Spec.HostNQN,
 		Attachment:     formatonce.AttachmentRef{Namespace: a.Namespace, Name: a.Name, UID: string(a.UID)},
 		AttachmentID:   a.Spec.AttachmentID,
-		FilesystemUUID: identity.FilesystemUUID(string(p.UID)),
-		Zeroed:         p.Status.Zeroed,
-		Recorded:       recorded(p.Status.Filesystem, a.Status.Filesystem),
+		FilesystemUUID: identity.FilesystemUUID(uid),
+		Zeroed:         p.IsZeroed(),
+		Recorded:       recorded(p.GetFilesystemStatus(), a.Status.Filesystem),
 		Traceparent:    tracing.Traceparent(p),
 		AttachedAt:     a.CreationTimestamp.Time,
 	}
-	for _, portal := range p.Status.Portals {
+	for _, portal := range p.GetPortals() {
 		address, err := netip.ParseAddr(portal.Address)
 		if err != nil {
-			return nil, refusef(errFailed, "portal of NVMePartition %s: %v", p.Name, err)
+			return nil, refusef(errFailed, "portal of %s %s: %v", p.GetReference().Kind, p.GetName(), err)
 		}
 		c.Portals = append(c.Portals, initiator.Portal{
 			Transport: initiator.Transport(portal.Transport), Address: address, Port: uint16(portal.Port),
@@ -42,7 +43,7 @@ func publishContext(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment)
 	}
 	encoded, err := c.Encode()
 	if err != nil {
-		return nil, refusef(errNotYet, "NVMePartition %s: %v", p.Name, err)
+		return nil, refusef(errNotYet, "%s %s: %v", p.GetReference().Kind, p.GetName(), err)
 	}
 	return encoded, nil
 }

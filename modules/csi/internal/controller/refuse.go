@@ -18,20 +18,20 @@ func (s *Server) ControllerModifyVolume(ctx context.Context, r *csi.ControllerMo
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	p, err := s.existingPartition(ctx, h)
+	p, err := s.existingVolume(ctx, h)
 	if err != nil {
 		return nil, toStatus(err)
 	}
 	return nil, toStatus(request.RefuseModify(r, p))
 }
 
-// CreateSnapshot refuses: partitions have no snapshots.
+// CreateSnapshot refuses: no volume of this version has snapshots.
 func (s *Server) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	h, err := request.ParseCreateSnapshot(r, s.namespace)
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	p, err := s.existingPartition(ctx, h)
+	p, err := s.existingVolume(ctx, h)
 	if err != nil {
 		return nil, toStatus(err)
 	}

@@ -19,15 +19,15 @@ import (
 
 // Options configure a Server. Every field is required but NewAttachmentID.
 type Options struct {
-	// Namespace holds the volume objects.
+	// Namespace holds the objects of volumes and attachments that have one.
 	Namespace string
 	// Defaults are what a request that does not say gets.
 	Defaults request.Defaults
 	// DefaultDomain is the network domain of a storage node that no StorageNode
 	// describes.
 	DefaultDomain v1alpha1.DomainName
-	// Cache holds the informers of NVMePartition, NVMeVolumeAttachment, CSINode
-	// and of the inventory; CacheOptions says how to make it.
+	// Cache holds the informers of NVMePartition, Volume, NVMeVolumeAttachment,
+	// CSINode and of the inventory; CacheOptions says how to make it.
 	Cache cache.Cache
 	// Client reads from Cache and writes to the API server; Live reads from the
 	// API server.
@@ -46,7 +46,7 @@ type Server struct {
 	client          client.Client
 	live            client.Reader
 	inventory       *inventory.Inventory
-	partitions      *await.Kind[*v1alpha1.NVMePartition]
+	families        []*family
 	attachments     *await.Kind[*v1alpha1.NVMeVolumeAttachment]
 	newAttachmentID func() string
 	busy            inflight.Set
@@ -69,8 +69,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.newAttachmentID = newUUID
 	}
 	var err error
-	if s.partitions, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newPartition); err != nil {
-		return nil, err
+	for _, kind := range []v1alpha1.VolumeKind{v1alpha1.KindNVMePartition, v1alpha1.KindVolume} {
+		f, err := newFamily(ctx, o, kind)
+		if err != nil {
+			return nil, err
+		}
+		s.families = append(s.families, f)
 	}
 	if s.attachments, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newAttachment); err != nil {
 		return nil, err
@@ -92,7 +96,6 @@ func CacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
 	}
 }
 
-func newPartition() *v1alpha1.NVMePartition         { return &v1alpha1.NVMePartition{} }
 func newAttachment() *v1alpha1.NVMeVolumeAttachment { return &v1alpha1.NVMeVolumeAttachment{} }
 
 func (s *Server) key(name string) types.NamespacedName {

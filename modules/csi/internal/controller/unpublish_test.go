@@ -124,7 +124,7 @@ func TestUnpublishNamesTheStorageNodeThatDoesNotAnswer(t *testing.T) {
 	h.must(server.Client().Status().Update(h.within(enough), node))
 	id := h.created("pvc-1")
 	h.published(id, nodeA, mountCapability())
-	h.stub.Become(controlplanetest.Behaviour{StorageNode: node.Name, Revoked: func(*v1alpha1.NVMePartition, *v1alpha1.NVMeVolumeAttachment) error {
+	h.stub.Become(controlplanetest.Behaviour{StorageNode: node.Name, Revoked: func(v1alpha1.Slice, *v1alpha1.NVMeVolumeAttachment) error {
 		return errors.New("the agent is not there")
 	}})
 	ctx := h.within(brief)

@@ -16,7 +16,7 @@ func (s *Server) ValidateVolumeCapabilities(ctx context.Context, r *csi.Validate
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	p, err := s.existingPartition(ctx, want.Volume)
+	p, err := s.existingVolume(ctx, want.Volume)
 	if err != nil {
 		return nil, toStatus(err)
 	}

@@ -16,8 +16,13 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// StorageNode is where the stub places volumes unless told otherwise.
-const StorageNode = "storage-1"
+// StorageNode is where the stub places volumes unless told otherwise, on its
+// drive or on its pool PoolGUID, in the network domain Domain.
+const (
+	StorageNode = "storage-1"
+	PoolGUID    = "1234567890"
+	Domain      = "default"
+)
 
 // SerialOn is the drive of a node that the stub places volumes on. No two nodes
 // have one of the same serial number, on which nothing would be placed.
@@ -29,6 +34,9 @@ func SerialOn(node string) string {
 
 // Behaviour is what the stub does. The zero value does everything at once.
 type Behaviour struct {
+	// Pools has the stub play Volumes too. They have no namespace, so one such stub
+	// may run at a time; what it is when the stub starts counts.
+	Pools bool
 	// StorageNode is where volumes are placed; empty means StorageNode.
 	StorageNode string
 	// NoCandidate, when set, is the message with which nothing is placed.
@@ -51,11 +59,11 @@ type Behaviour struct {
 	GrowthReason string
 	// Exported, Unexported, Granted and Revoked, when set, are told before the API
 	// is. Exported is told of growths too.
-	Exported, Unexported func(p *v1alpha1.NVMePartition) error
-	Granted, Revoked     func(p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) error
+	Exported, Unexported func(v v1alpha1.Slice) error
+	Granted, Revoked     func(v v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) error
 }
 
-// Stub plays manager and agent in one namespace.
+// Stub plays manager and agent in one namespace, and for all Volumes.
 type Stub struct {
 	namespace string
 	client    client.Client
@@ -66,8 +74,10 @@ type Stub struct {
 	known     map[item]bool
 }
 
+// item is an attachment, or the volume of a kind.
 type item struct {
 	attachment bool
+	kind       v1alpha1.VolumeKind
 	key        types.NamespacedName
 }
 
@@ -83,7 +93,11 @@ func (s *Server) Play(t testing.TB, namespace string, b Behaviour) *Stub {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	for _, o := range []client.Object{&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}} {
+	played := []client.Object{&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}}
+	if b.Pools {
+		played = append(played, &v1alpha1.Volume{})
+	}
+	for _, o := range played {
 		informer, err := informers.GetInformer(ctx, o)
 		if err != nil {
 			t.Fatal(err)
@@ -148,13 +162,15 @@ func (s *Stub) enqueue(object any) {
 	if !ok {
 		return
 	}
-	_, attachment := o.(*v1alpha1.NVMeVolumeAttachment)
-	i := item{attachment: attachment, key: client.ObjectKeyFromObject(o)}
+	i := item{attachment: true, key: client.ObjectKeyFromObject(o)}
+	if v, ok := o.(v1alpha1.Slice); ok {
+		i.attachment, i.kind = false, v.GetReference().Kind
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known[i] = true
 	s.queue.Add(i)
-	if attachment {
+	if i.attachment {
 		// The volume may have waited for its attachment to go.
 		for k := range s.known {
 			if !k.attachment {
@@ -172,9 +188,9 @@ func (s *Stub) work(ctx context.Context, i item) error {
 		}
 		return s.attachment(ctx, s.now(), &a)
 	}
-	var p v1alpha1.NVMePartition
-	if err := s.client.Get(ctx, i.key, &p); err != nil {
+	v := v1alpha1.NewSlice(i.kind)
+	if err := s.client.Get(ctx, i.key, v); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return s.partition(ctx, s.now(), &p)
+	return s.volume(ctx, s.now(), v)
 }

@@ -11,111 +11,88 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// partition places and exports a volume, or takes it away.
-func (s *Stub) partition(ctx context.Context, b Behaviour, p *v1alpha1.NVMePartition) error {
-	if p.DeletionTimestamp != nil {
-		return s.removePartition(ctx, b, p)
+// volume places and exports a volume, or takes it away.
+func (s *Stub) volume(ctx context.Context, b Behaviour, v v1alpha1.Slice) error {
+	if v.GetDeletionTimestamp() != nil {
+		return s.removeVolume(ctx, b, v)
 	}
-	old := p.DeepCopy()
-	if p.Spec.NodeName == "" {
+	old := copyOf(v)
+	if v.GetTargetNode() == "" {
 		if b.NoCandidate != "" {
-			setCondition(p, &p.Status.Conditions, v1alpha1.ConditionPlaced, false, v1alpha1.ReasonNoCandidate, b.NoCandidate)
-			return s.patchStatus(ctx, p, old)
+			set(v, v1alpha1.ConditionPlaced, false, v1alpha1.ReasonNoCandidate, b.NoCandidate)
+			return s.patchStatus(ctx, v, old)
 		}
-		p.Spec.NodeName = cmp.Or(b.StorageNode, StorageNode)
-		p.Spec.ParentDeviceSerialNumber = SerialOn(p.Spec.NodeName)
-		p.Spec.ClaimRef = &v1alpha1.ObjectReference{Namespace: p.Namespace, Name: "claim-1", UID: "claim-uid"}
-		return s.client.Patch(ctx, p, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+		place(v, cmp.Or(b.StorageNode, StorageNode))
+		return s.client.Patch(ctx, v, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 	}
 	if b.Refuse != "" {
-		setCondition(p, &p.Status.Conditions, v1alpha1.ConditionProvisioned, false, b.Refuse, "refused by the test")
-		if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionExported) {
-			setCondition(p, &p.Status.Conditions, v1alpha1.ConditionExported, false, v1alpha1.ReasonExportFailed, "refused by the test")
+		set(v, v1alpha1.ConditionProvisioned, false, b.Refuse, "refused by the test")
+		if meta.IsStatusConditionTrue(v.GetConditions(), v1alpha1.ConditionExported) {
+			set(v, v1alpha1.ConditionExported, false, v1alpha1.ReasonExportFailed, "refused by the test")
 		}
-		return s.patchStatus(ctx, p, old)
+		return s.patchStatus(ctx, v, old)
 	}
 	if b.HoldExport {
 		return nil
 	}
-	observe(p)
-	grow(b, p)
-	if b.Exported != nil && !equality.Semantic.DeepEqual(p, old) {
-		if err := b.Exported(p); err != nil {
+	observe(v)
+	grow(b, v)
+	if b.Exported != nil && !equality.Semantic.DeepEqual(v, old) {
+		if err := b.Exported(v); err != nil {
 			return err
 		}
 	}
-	return s.patchStatus(ctx, p, old)
-}
-
-// observe fills in what the agent reports of a healthy export.
-func observe(p *v1alpha1.NVMePartition) {
-	uid := string(p.UID)
-	st := &p.Status
-	st.State = v1alpha1.PartitionExported
-	st.ExternalID = identity.ExternalID(uid)
-	if st.AllocatedCapacity == 0 {
-		st.AllocatedCapacity = p.Spec.Size
-	}
-	st.NQN = identity.VolumeNQN(st.ExternalID)
-	st.NamespaceUUID, st.NamespaceNGUID = identity.NamespaceUUID(uid), identity.NamespaceNGUID(uid)
-	st.Portals = []v1alpha1.Portal{{Transport: p.Spec.Transport, Address: "10.0.0.1", Port: 4420}}
-	setCondition(p, &st.Conditions, v1alpha1.ConditionPlaced, true, v1alpha1.ReasonPlaced, "placed")
-	setCondition(p, &st.Conditions, v1alpha1.ConditionClaimAuthorized, true, v1alpha1.ReasonClaimMatches, "claim matches")
-	setCondition(p, &st.Conditions, v1alpha1.ConditionProvisioned, true, v1alpha1.ReasonCarved, "carved")
-	setCondition(p, &st.Conditions, v1alpha1.ConditionExported, true, v1alpha1.ReasonExported, "exported")
+	return s.patchStatus(ctx, v, old)
 }
 
 // grow answers a spec that asks for more than there is.
-func grow(b Behaviour, p *v1alpha1.NVMePartition) {
-	st := &p.Status
-	switch {
-	case p.Spec.Size <= st.AllocatedCapacity:
-	case b.MaxSize == 0 || p.Spec.Size <= b.MaxSize:
-		st.AllocatedCapacity = p.Spec.Size
-		setCondition(p, &st.Conditions, v1alpha1.ConditionResized, true, v1alpha1.ReasonResized, "read back")
+func grow(b Behaviour, v v1alpha1.Slice) {
+	switch size := v.GetSize(); {
+	case size <= v.GetActualSize():
+	case b.MaxSize == 0 || size <= b.MaxSize:
+		carve(v, size)
+		set(v, v1alpha1.ConditionResized, true, v1alpha1.ReasonResized, "read back")
 	case b.GrowthReason != "":
-		setCondition(p, &st.Conditions, v1alpha1.ConditionResized, false, b.GrowthReason,
-			fmt.Sprintf("%d bytes are wanted, %d can be had", p.Spec.Size, b.MaxSize))
+		set(v, v1alpha1.ConditionResized, false, b.GrowthReason, fmt.Sprintf("%d bytes are wanted, %d can be had", size, b.MaxSize))
 	}
 }
 
-func (s *Stub) removePartition(ctx context.Context, b Behaviour, p *v1alpha1.NVMePartition) error {
+func (s *Stub) removeVolume(ctx context.Context, b Behaviour, v v1alpha1.Slice) error {
 	var attachments v1alpha1.NVMeVolumeAttachmentList
 	if err := s.client.List(ctx, &attachments, client.InNamespace(s.namespace)); err != nil {
 		return err
 	}
 	for _, a := range attachments.Items {
-		if a.Spec.VolumeRef.UID == p.UID {
+		if a.Spec.VolumeRef.UID == v.GetUID() {
 			return nil
 		}
 	}
-	old := p.DeepCopy()
+	old := copyOf(v)
 	if b.HoldDelete {
-		setCondition(p, &p.Status.Conditions, v1alpha1.ConditionExported, false, cmp.Or(b.DeleteReason, v1alpha1.ReasonDeleting), "held by the test")
-		return s.patchStatus(ctx, p, old)
+		set(v, v1alpha1.ConditionExported, false, cmp.Or(b.DeleteReason, v1alpha1.ReasonDeleting), "held by the test")
+		return s.patchStatus(ctx, v, old)
 	}
-	if b.Unexported != nil && p.Status.NQN != "" {
-		if err := b.Unexported(p); err != nil {
+	if b.Unexported != nil && v.GetNQN() != "" {
+		if err := b.Unexported(v); err != nil {
 			return err
 		}
 	}
-	controllerutil.RemoveFinalizer(p, v1alpha1.SliceFinalizer)
-	return client.IgnoreNotFound(s.client.Patch(ctx, p, client.MergeFrom(old)))
+	controllerutil.RemoveFinalizer(v, v1alpha1.SliceFinalizer)
+	return client.IgnoreNotFound(s.client.Patch(ctx, v, client.MergeFrom(old)))
 }
 
 // attachment grants or revokes access.
 func (s *Stub) attachment(ctx context.Context, b Behaviour, a *v1alpha1.NVMeVolumeAttachment) error {
-	var p v1alpha1.NVMePartition
-	if err := s.client.Get(ctx, client.ObjectKey{Namespace: a.Spec.VolumeRef.Namespace, Name: a.Spec.VolumeRef.Name}, &p); err != nil {
+	v := v1alpha1.NewSlice(a.Spec.VolumeRef.Kind)
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: a.Spec.VolumeRef.Namespace, Name: a.Spec.VolumeRef.Name}, v); err != nil {
 		return err
 	}
 	old := a.DeepCopy()
 	if a.DeletionTimestamp != nil {
-		return s.revoke(ctx, b, &p, a)
+		return s.revoke(ctx, b, v, a)
 	}
 	if b.HoldGrant {
 		return nil
@@ -127,31 +104,31 @@ func (s *Stub) attachment(ctx context.Context, b Behaviour, a *v1alpha1.NVMeVolu
 	}
 	setCondition(a, &a.Status.Conditions, v1alpha1.ConditionAccessReady, true, v1alpha1.ReasonGranted, "host is on the list")
 	if a.Status.Filesystem == nil {
-		a.Status.Filesystem = p.Status.Filesystem
+		a.Status.Filesystem = v.GetFilesystemStatus()
 	}
 	if b.Granted != nil {
-		if err := b.Granted(&p, a); err != nil {
+		if err := b.Granted(v, a); err != nil {
 			return err
 		}
 	}
 	return s.patchStatus(ctx, a, old)
 }
 
-func (s *Stub) revoke(ctx context.Context, b Behaviour, p *v1alpha1.NVMePartition, a *v1alpha1.NVMeVolumeAttachment) error {
+func (s *Stub) revoke(ctx context.Context, b Behaviour, v v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) error {
 	old := a.DeepCopy()
 	if b.HoldRevoke != "" {
 		setCondition(a, &a.Status.Conditions, v1alpha1.ConditionAccessReady, false, v1alpha1.ReasonRevoking, b.HoldRevoke)
 		return s.patchStatus(ctx, a, old)
 	}
 	if b.Revoked != nil {
-		if err := b.Revoked(p, a); err != nil {
+		if err := b.Revoked(v, a); err != nil {
 			return err
 		}
 	}
-	if a.Status.Filesystem != nil && !equality.Semantic.DeepEqual(p.Status.Filesystem, a.Status.Filesystem) {
-		oldP := p.DeepCopy()
-		p.Status.Filesystem = a.Status.Filesystem
-		if err := s.patchStatus(ctx, p, oldP); err != nil {
+	if a.Status.Filesystem != nil && !equality.Semantic.DeepEqual(v.GetFilesystemStatus(), a.Status.Filesystem) {
+		oldV := copyOf(v)
+		v.SetFilesystemStatus(a.Status.Filesystem)
+		if err := s.patchStatus(ctx, v, oldV); err != nil {
 			return err
 		}
 	}
@@ -164,6 +141,14 @@ func (s *Stub) patchStatus(ctx context.Context, o, old client.Object) error {
 		return nil
 	}
 	return client.IgnoreNotFound(s.client.Status().Patch(ctx, o, client.MergeFrom(old)))
+}
+
+func copyOf(v v1alpha1.Slice) v1alpha1.Slice { return v.DeepCopyObject().(v1alpha1.Slice) }
+
+func set(v v1alpha1.Slice, kind string, ok bool, reason, message string) {
+	conditions := v.GetConditions()
+	setCondition(v, &conditions, kind, ok, reason, message)
+	v.SetConditions(conditions)
 }
 
 func setCondition(o client.Object, conditions *[]metav1.Condition, kind string, ok bool, reason, message string) {

@@ -1,5 +1,5 @@
 // Package inventory answers from caches what the storage nodes have: how much
-// room there is for a volume, what is left of a drive, whether a node is well,
+// room there is for a volume, what is left of a drive or pool, whether a node is well,
 // and from where it is reached.
 //
 // Which drives count, and how much, is decided by package eligibility of module api,

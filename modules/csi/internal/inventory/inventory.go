@@ -71,9 +71,21 @@ func (i *Inventory) Domain(ctx context.Context, node string) (v1alpha1.DomainNam
 	return owner.Spec.NetworkDomain, nil
 }
 
-// Free is what placement can still give of a drive in bytes; known is false
-// when nobody has said it yet.
-func (i *Inventory) Free(ctx context.Context, node, serial string) (bytes int64, known bool, err error) {
+// Free is what placement can still give of the drive or pool that a volume is on,
+// in bytes, and how people call that; known is false when nobody has said it yet.
+func (i *Inventory) Free(ctx context.Context, volume v1alpha1.Slice) (where string, bytes int64, known bool, err error) {
+	switch v := volume.(type) {
+	case *v1alpha1.NVMePartition:
+		bytes, known, err = i.driveFree(ctx, v.Spec.NodeName, v.Spec.ParentDeviceSerialNumber)
+		return "drive " + v.Spec.ParentDeviceSerialNumber, bytes, known, err
+	case *v1alpha1.Volume:
+		bytes, known, err = i.poolFree(ctx, v.Spec.OwnerNode, v.Spec.PoolGUID)
+		return "pool " + string(v.Spec.PoolGUID), bytes, known, err
+	}
+	return "", 0, false, fmt.Errorf("%T is of no known kind", volume)
+}
+
+func (i *Inventory) driveFree(ctx context.Context, node, serial string) (bytes int64, known bool, err error) {
 	d := &v1alpha1.NVMeDevice{}
 	found, err := i.get(ctx, types.NamespacedName{Name: identity.DeviceName(node, serial)}, d)
 	if err != nil || !found || d.Status.FreeCapacity == nil {

@@ -14,18 +14,22 @@ import (
 
 // Room is where volumes can still be placed, in bytes.
 type Room struct {
-	// Total of all drives.
+	// Total of all drives or pools.
 	Total int64
-	// Largest volume that one drive can hold.
+	// Largest volume that one of them can hold.
 	Largest int64
 }
 
-// Room counts the drives that a volume could be placed on. It changes nothing
-// of what it reads, and copies nothing.
+// Room counts the drives or pools that a volume could be placed on. It changes
+// nothing of what it reads, and copies nothing.
 func (i *Inventory) Room(ctx context.Context, want request.Capacity) (Room, error) {
 	var nodes v1alpha1.RDMAStorageNodeList
 	if err := i.cached.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return Room{}, fmt.Errorf("list RDMAStorageNodes: %w", err)
+	}
+	declared, err := i.declared(ctx)
+	if err != nil {
+		return Room{}, err
 	}
 	var room Room
 	for n := range nodes.Items {
@@ -38,8 +42,16 @@ func (i *Inventory) Room(ctx context.Context, want request.Capacity) (Room, erro
 		if owner != nil {
 			domain = owner.Spec.NetworkDomain
 		}
-		if want.Domain != "" && domain != want.Domain || eligibility.Node(node, owner) != "" ||
-			eligibility.Transport(eligibility.Transports(node), want.Transport) != "" {
+		if want.Domain != "" && domain != want.Domain || eligibility.Transport(eligibility.Transports(node), want.Transport) != "" {
+			continue
+		}
+		if want.Kind == v1alpha1.KindVolume {
+			if owner != nil && eligibility.PoolNode(node, owner) == "" {
+				countPools(owner, want.BlockSize, declared, &room)
+			}
+			continue
+		}
+		if eligibility.Node(node, owner) != "" {
 			continue
 		}
 		if err := i.count(ctx, node.Name, want.Backend, &room); err != nil {
@@ -47,6 +59,22 @@ func (i *Inventory) Room(ctx context.Context, want request.Capacity) (Room, erro
 		}
 	}
 	return room, nil
+}
+
+// declared counts the StorageNodes that declare each pool: one that several call
+// their own serves nobody.
+func (i *Inventory) declared(ctx context.Context) (map[v1alpha1.PoolGUID]int, error) {
+	var owners v1alpha1.StorageNodeList
+	if err := i.cached.List(ctx, &owners, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list StorageNodes: %w", err)
+	}
+	times := map[v1alpha1.PoolGUID]int{}
+	for n := range owners.Items {
+		for _, guid := range owners.Items[n].Spec.AuthoritativePoolGUIDs {
+			times[guid]++
+		}
+	}
+	return times, nil
 }
 
 // count adds the drives of a node.

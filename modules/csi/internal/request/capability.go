@@ -103,15 +103,15 @@ func parseFilesystem(name string) (v1alpha1.FilesystemType, error) {
 
 // Suits tells why a volume that was made for one way of use cannot be used in
 // another; its errors are ErrInvalid.
-func (a Access) Suits(volume *v1alpha1.NVMePartition) error {
-	made := volume.Spec
+func (a Access) Suits(volume v1alpha1.Slice) error {
+	made := Access{Type: volume.GetAccessType(), Mode: volume.GetAccessMode(), Filesystem: volume.GetFilesystem()}
 	switch {
-	case a.Type != made.AccessType:
-		return invalidf("access type %s: the volume was made for %s", a.Type, made.AccessType)
+	case a.Type != made.Type:
+		return invalidf("access type %s: the volume was made for %s", a.Type, made.Type)
 	case a.Filesystem != "" && a.Filesystem != made.Filesystem:
 		return invalidf("filesystem %s: the volume was made for %s", a.Filesystem, made.Filesystem)
-	case SingleNode(a.Mode) != SingleNode(made.AccessMode), !SingleNode(a.Mode) && a.Mode != made.AccessMode:
-		return invalidf("access mode %s: the volume was made for %s", a.Mode, made.AccessMode)
+	case SingleNode(a.Mode) != SingleNode(made.Mode), !SingleNode(a.Mode) && a.Mode != made.Mode:
+		return invalidf("access mode %s: the volume was made for %s", a.Mode, made.Mode)
 	}
 	return nil
 }

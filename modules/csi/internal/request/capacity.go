@@ -16,8 +16,11 @@ const sidecarPrefix = "csi.storage.k8s.io/"
 
 // Capacity is a valid GetCapacityRequest: the volumes whose room is asked for.
 type Capacity struct {
+	Kind      v1alpha1.VolumeKind
 	Backend   v1alpha1.TargetBackend
 	Transport v1alpha1.Transport
+	// BlockSize in bytes of the volumes of a pool; 0 means the default.
+	BlockSize int32
 	// Domain from which the volumes must be reachable; empty means any.
 	Domain v1alpha1.DomainName
 }
@@ -46,7 +49,7 @@ func ParseCapacity(r *csi.GetCapacityRequest, d Defaults) (Capacity, error) {
 			return Capacity{}, err
 		}
 	}
-	c := Capacity{Backend: p.backend, Transport: p.transport}
+	c := Capacity{Kind: p.kind, Backend: p.backend, Transport: p.transport, BlockSize: p.blockSize}
 	if t := r.GetAccessibleTopology(); len(t.GetSegments()) > 0 {
 		domains, err := parseDomains("accessible", []*csi.Topology{t}, d.TopologyKey)
 		if err != nil {

@@ -33,10 +33,16 @@ type CreateVolume struct {
 	Name       string
 	ObjectName string
 	// Size in bytes, a multiple of capacity.Unit.
-	Size          int64
+	Size int64
+	// Kind of the object.
+	Kind v1alpha1.VolumeKind
+	// Backend and VolumeManager of an NVMePartition.
 	Backend       v1alpha1.TargetBackend
 	VolumeManager v1alpha1.VolumeManager
-	Transport     v1alpha1.Transport
+	// BlockSize in bytes and Compression of a Volume's zvol; zero leaves them to ZFS.
+	BlockSize   int32
+	Compression string
+	Transport   v1alpha1.Transport
 	// Access has a filesystem exactly if its type is mount.
 	Access Access
 	// Topology is nil when any domain will do.
@@ -52,13 +58,13 @@ func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, er
 		return CreateVolume{}, err
 	}
 	if r.GetVolumeContentSource() != nil {
-		return CreateVolume{}, invalidf("volume_content_source: partitions of %s %q can be neither restored nor cloned", ParameterTargetBackend, v1alpha1.BackendKernel)
+		return CreateVolume{}, invalidf("volume_content_source: volumes can be neither restored nor cloned by this version")
 	}
 	p, err := parseParameters(r.GetParameters(), d.Backend)
 	if err != nil {
 		return CreateVolume{}, err
 	}
-	if err := refuseMutable(r.GetMutableParameters(), p.backend); err != nil {
+	if err := refuseMutable(r.GetMutableParameters(), p.backendName()); err != nil {
 		return CreateVolume{}, err
 	}
 	access, err := parseCapabilities(r.GetVolumeCapabilities())
@@ -83,7 +89,7 @@ func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, er
 	}
 	return CreateVolume{
 		Name: r.GetName(), ObjectName: identity.VolumeName(r.GetName()), Size: size,
-		Backend: p.backend, VolumeManager: p.volumeManager, Transport: p.transport,
+		Kind: p.kind, Backend: p.backend, VolumeManager: p.volumeManager, BlockSize: p.blockSize, Compression: p.compression, Transport: p.transport,
 		Access: access, Topology: topology, Context: p.context,
 	}, nil
 }
@@ -149,7 +155,8 @@ func validateName(name string) error {
 // Fingerprint is equal for a request and its retries and differs for another
 // volume of the same name. Where the volume must be reachable from is not part
 // of it: the domains of a cluster may change between retries, and whether the
-// volume that exists suits them is a question to where it is.
+// volume that exists suits them is a question to where it is. What only some kinds
+// of volumes have is left out of those of the others.
 func (c CreateVolume) Fingerprint() (string, error) {
 	return handle.Fingerprint(struct {
 		Size          int64                   `json:"size"`
@@ -159,29 +166,12 @@ func (c CreateVolume) Fingerprint() (string, error) {
 		AccessType    v1alpha1.AccessType     `json:"accessType"`
 		AccessMode    v1alpha1.AccessMode     `json:"accessMode"`
 		Filesystem    v1alpha1.FilesystemType `json:"filesystem,omitempty"`
+		BlockSize     int32                   `json:"blockSize,omitempty"`
+		Compression   string                  `json:"compression,omitempty"`
 		Context       map[string]string       `json:"context,omitempty"`
 	}{
 		Size: c.Size, Backend: c.Backend, VolumeManager: c.VolumeManager, Transport: c.Transport,
 		AccessType: c.Access.Type, AccessMode: c.Access.Mode, Filesystem: c.Access.Filesystem,
-		Context: c.Context.Encode(),
+		BlockSize: c.BlockSize, Compression: c.Compression, Context: c.Context.Encode(),
 	})
-}
-
-// Spec is that of the object that asks for the volume.
-func (c CreateVolume) Spec() (v1alpha1.NVMePartitionSpec, error) {
-	fingerprint, err := c.Fingerprint()
-	if err != nil {
-		return v1alpha1.NVMePartitionSpec{}, err
-	}
-	return v1alpha1.NVMePartitionSpec{
-		Size:               c.Size,
-		TargetBackend:      c.Backend,
-		VolumeManager:      c.VolumeManager,
-		Transport:          c.Transport,
-		AccessMode:         c.Access.Mode,
-		AccessType:         c.Access.Type,
-		Filesystem:         c.Access.Filesystem,
-		RequestFingerprint: fingerprint,
-		Topology:           c.Topology,
-	}, nil
 }

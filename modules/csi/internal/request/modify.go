@@ -23,7 +23,7 @@ func ParseModify(r *csi.ControllerModifyVolumeRequest, namespace string) (handle
 
 // refuseMutable names the keys that are to be changed: no backend has a
 // parameter that can change.
-func refuseMutable(parameters map[string]string, backend v1alpha1.TargetBackend) error {
+func refuseMutable(parameters map[string]string, backend string) error {
 	if len(parameters) == 0 {
 		return nil
 	}
@@ -34,8 +34,16 @@ func refuseMutable(parameters map[string]string, backend v1alpha1.TargetBackend)
 	return invalidf("mutable_parameters %s: volumes of %s %q have no parameter that can change", strings.Join(keys, ", "), ParameterTargetBackend, backend)
 }
 
+// backendOf is the value of target-backend that a volume was made with.
+func backendOf(volume v1alpha1.Slice) string {
+	if volume.GetReference().Kind == v1alpha1.KindVolume {
+		return backendZFS
+	}
+	return string(volume.GetTargetBackend())
+}
+
 // RefuseModify tells why a volume cannot be modified as a
 // ControllerModifyVolumeRequest asks; the error is ErrInvalid.
-func RefuseModify(r *csi.ControllerModifyVolumeRequest, volume *v1alpha1.NVMePartition) error {
-	return refuseMutable(r.GetMutableParameters(), volume.Spec.TargetBackend)
+func RefuseModify(r *csi.ControllerModifyVolumeRequest, volume v1alpha1.Slice) error {
+	return refuseMutable(r.GetMutableParameters(), backendOf(volume))
 }

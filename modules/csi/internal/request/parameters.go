@@ -66,8 +66,12 @@ func ParameterKeys() []string {
 
 // parameters are the parameters of a StorageClass as values.
 type parameters struct {
+	// kind of the volumes, and what exports them.
+	kind             v1alpha1.VolumeKind
 	backend          v1alpha1.TargetBackend
 	volumeManager    v1alpha1.VolumeManager
+	blockSize        int32
+	compression      string
 	transport        v1alpha1.Transport
 	filesystem       string
 	allowMultiWriter bool
@@ -79,10 +83,10 @@ func parseParameters(values map[string]string, defaultBackend v1alpha1.TargetBac
 		return parameters{}, err
 	}
 	p := parameters{
-		backend:       defaultBackend,
-		volumeManager: v1alpha1.VolumeManagerPartition,
-		transport:     defaultTransport,
-		filesystem:    values[ParameterFilesystem],
+		kind:       v1alpha1.KindNVMePartition,
+		backend:    defaultBackend,
+		transport:  defaultTransport,
+		filesystem: values[ParameterFilesystem],
 	}
 	if err := p.setBackend(values); err != nil {
 		return parameters{}, err
@@ -90,8 +94,12 @@ func parseParameters(values map[string]string, defaultBackend v1alpha1.TargetBac
 	if err := p.setTransport(values); err != nil {
 		return parameters{}, err
 	}
-	if v, given := values[ParameterVolumeManager]; given && v != string(v1alpha1.VolumeManagerPartition) {
-		return parameters{}, invalidf("parameter %s %s: want %q", ParameterVolumeManager, shown(v), v1alpha1.VolumeManagerPartition)
+	carve := p.setVolumeManager
+	if p.kind == v1alpha1.KindVolume {
+		carve = p.setZvol
+	}
+	if err := carve(values); err != nil {
+		return parameters{}, err
 	}
 	switch v, given := values[ParameterAllowMultiWriter]; {
 	case !given, v == "false":
@@ -113,6 +121,14 @@ func parseParameters(values map[string]string, defaultBackend v1alpha1.TargetBac
 	return p, nil
 }
 
+// backendName is the value of target-backend.
+func (p *parameters) backendName() string {
+	if p.kind == v1alpha1.KindVolume {
+		return backendZFS
+	}
+	return string(p.backend)
+}
+
 // setBackend refuses what no backend of this version can serve, before
 // anything is made.
 func (p *parameters) setBackend(values map[string]string) error {
@@ -123,10 +139,13 @@ func (p *parameters) setBackend(values map[string]string) error {
 	switch value {
 	case string(v1alpha1.BackendKernel):
 		p.backend = v1alpha1.BackendKernel
-	case string(v1alpha1.BackendSPDK), backendZFS:
-		return invalidf("parameter %s %q: this version exports with %q only", ParameterTargetBackend, value, v1alpha1.BackendKernel)
+	case backendZFS:
+		// Zvols are exported by the kernel.
+		p.kind, p.backend = v1alpha1.KindVolume, v1alpha1.BackendKernel
+	case string(v1alpha1.BackendSPDK):
+		return invalidf("parameter %s %q: this version has %q and %q only", ParameterTargetBackend, value, v1alpha1.BackendKernel, backendZFS)
 	default:
-		return invalidf("parameter %s %s: want %q", ParameterTargetBackend, shown(value), v1alpha1.BackendKernel)
+		return invalidf("parameter %s %s: want %q or %q", ParameterTargetBackend, shown(value), v1alpha1.BackendKernel, backendZFS)
 	}
 	for _, key := range slices.Sorted(maps.Keys(owners)) {
 		if v, set := values[key]; set && owners[key] != value {
@@ -141,10 +160,20 @@ func (p *parameters) setTransport(values map[string]string) error {
 	case !given:
 	case value == string(v1alpha1.TransportRDMA), value == string(v1alpha1.TransportTCP):
 		p.transport = v1alpha1.Transport(value)
+	case value == transportNFS && p.kind == v1alpha1.KindVolume:
+		return invalidf("parameter %s %q: this version exports no datasets, only zvols over %q or %q", ParameterTransport, value, v1alpha1.TransportRDMA, v1alpha1.TransportTCP)
 	case value == transportNFS:
 		return invalidf("parameter %s %q: needs %s %q, not %q", ParameterTransport, value, ParameterTargetBackend, backendZFS, p.backend)
 	default:
 		return invalidf("parameter %s %s: want %q or %q", ParameterTransport, shown(value), v1alpha1.TransportRDMA, v1alpha1.TransportTCP)
+	}
+	return nil
+}
+
+func (p *parameters) setVolumeManager(values map[string]string) error {
+	p.volumeManager = v1alpha1.VolumeManagerPartition
+	if v, given := values[ParameterVolumeManager]; given && v != string(p.volumeManager) {
+		return invalidf("parameter %s %s: want %q", ParameterVolumeManager, shown(v), p.volumeManager)
 	}
 	return nil
 }

@@ -18,8 +18,11 @@ const namespace = "distort-system"
 var ours = handle.Handle{Kind: handle.NVMePartition, Namespace: namespace, Name: "pvc-1", UID: "11111111-1111-4111-8111-111111111111"}
 
 func TestVolumeIDsAreHandlesOrNothing(t *testing.T) {
-	if got, err := request.ParseVolumeID(ours.String(), namespace); err != nil || got != ours {
-		t.Errorf("got %v, %v", got, err)
+	zvol := handle.Handle{Kind: handle.Volume, Name: ours.Name, UID: ours.UID}
+	for _, want := range []handle.Handle{ours, zvol} {
+		if got, err := request.ParseVolumeID(want.String(), namespace); err != nil || got != want {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
 	}
 	for name, c := range map[string]struct {
 		id   string
@@ -31,7 +34,7 @@ func TestVolumeIDsAreHandlesOrNothing(t *testing.T) {
 		"a mount option (SE4)":        {"partition:distort-system:pvc-1,ro:" + ours.UID, request.ErrNoVolume},
 		"a control byte":              {ours.String() + "\n", request.ErrNoVolume},
 		"endless":                     {strings.Repeat("x", 1<<16), request.ErrNoVolume},
-		"another kind":                {"volume::pvc-1:" + ours.UID, request.ErrInvalid},
+		"a snapshot":                  {"snapshot::s-1:" + ours.UID, request.ErrInvalid},
 		"a kind of tomorrow":          {"dataset::pvc-1:" + ours.UID, request.ErrInvalid},
 		"another namespace (SE8)":     {strings.Replace(ours.String(), namespace, "kube-system", 1), request.ErrInvalid},
 		"upper case":                  {strings.ToUpper(ours.String()), request.ErrNoVolume},

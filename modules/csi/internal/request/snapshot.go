@@ -24,8 +24,8 @@ func ParseCreateSnapshot(r *csi.CreateSnapshotRequest, namespace string) (handle
 
 // RefuseSnapshot tells why there can be no snapshot of a volume; the error is
 // ErrInvalid.
-func RefuseSnapshot(volume *v1alpha1.NVMePartition) error {
-	return invalidf("source_volume_id: volumes of %s %q are plain partitions, which have no snapshots", ParameterTargetBackend, volume.Spec.TargetBackend)
+func RefuseSnapshot(volume v1alpha1.Slice) error {
+	return invalidf("source_volume_id: this version makes no snapshots of volumes of %s %q", ParameterTargetBackend, backendOf(volume))
 }
 
 // ParseDeleteSnapshot validates the request. The error is ErrNoSnapshot for

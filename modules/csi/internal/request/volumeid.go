@@ -15,8 +15,8 @@ import (
 // kind that this one does not know, and the rest of a handle.
 var handleLike = regexp.MustCompile(`^[a-z][a-z0-9-]*:[-a-z0-9]*:[-a-z0-9.]+:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// ParseVolumeID reads the handle of an NVMePartition in the driver's
-// namespace. The error is ErrNoVolume for text that no version of the driver
+// ParseVolumeID reads the handle of an NVMePartition in the driver's namespace, or
+// of a Volume. The error is ErrNoVolume for text that no version of the driver
 // returned; ErrInvalid for a handle that exists but is not served here, since
 // nothing is known about such a volume (known faults SE1, SE8).
 func ParseVolumeID(id, namespace string) (handle.Handle, error) {
@@ -29,9 +29,9 @@ func ParseVolumeID(id, namespace string) (handle.Handle, error) {
 		return handle.Handle{}, fmt.Errorf("%w: volume_id %s: %w", ErrNoVolume, shown(id), handle.ErrMalformed)
 	case err != nil:
 		return handle.Handle{}, invalidf("volume_id: %w", err)
-	case h.Kind != handle.NVMePartition:
-		return handle.Handle{}, invalidf("volume_id %q: this version serves kind %s, not %s", id, handle.NVMePartition, h.Kind)
-	case h.Namespace != namespace:
+	case h.Kind != handle.NVMePartition && h.Kind != handle.Volume:
+		return handle.Handle{}, invalidf("volume_id %q: kind %s is no volume", id, h.Kind)
+	case h.Kind == handle.NVMePartition && h.Namespace != namespace:
 		return handle.Handle{}, invalidf("volume_id %q: this driver serves namespace %q, not %q", id, namespace, h.Namespace)
 	}
 	return h, nil

@@ -151,8 +151,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 			return r.SetupWithManager(ctx, mgr)
 		},
 		"placement": func() error {
-			r := &placement.Reconciler{Client: mgr.GetClient(), Ledger: ledger, Recorder: recorder, Tracer: tracer}
-			return r.SetupWithManager(mgr)
+			for _, kind := range []v1alpha1.VolumeKind{v1alpha1.KindNVMePartition, v1alpha1.KindVolume} {
+				r := &placement.Reconciler{Kind: kind, Client: mgr.GetClient(), Ledger: ledger, Recorder: recorder, Tracer: tracer}
+				if err := r.SetupWithManager(mgr); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 		"capacity": func() error {
 			r := &capacity.Reconciler{
@@ -194,6 +199,9 @@ func decidedDrives(change placement.Change) []capacity.Request {
 	for _, device := range change.Reserve {
 		requests = append(requests, capacity.Request{Device: device})
 	}
+	for _, owner := range change.ReserveOwners {
+		requests = append(requests, capacity.Request{Owner: owner})
+	}
 	return requests
 }
 
@@ -205,6 +213,9 @@ func changedSpace(change placement.Change) []capacity.Request {
 	}
 	for _, node := range change.Nodes {
 		requests = append(requests, capacity.Request{Node: node})
+	}
+	for _, owner := range change.Owners {
+		requests = append(requests, capacity.Request{Owner: owner})
 	}
 	return requests
 }

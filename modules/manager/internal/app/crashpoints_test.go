@@ -241,6 +241,29 @@ func flows() []flow {
 			done: all(gone(partition("deleted", 1)), placedOn(partition("elsewhere", 2), "b")),
 		},
 		{
+			name: "pool",
+			found: func(t *testing.T) {
+				o := pool(t, "a", 2*taken(t, 10))
+				// A dead manager reserved for one that was deleted.
+				alter(t, o, func(o *v1alpha1.StorageNode) {
+					o.Status.Reservations = []v1alpha1.PoolReservation{{PoolGUID: poolGUID, Name: "vanished", UID: "00000000-0000-4000-8000-000000000001", Size: taken(t, 10)}}
+				})
+				deleted := volume("deleted", 1)
+				create(t, volume("v0", 10), volume("v1", 10), volume("huge", 99), deleted)
+				remove(t, deleted)
+			},
+			done: all(placedInPool(volume("v0", 10), "a"), placedInPool(volume("v1", 10), "a"), gone(volume("deleted", 1)), func(ctx context.Context) error {
+				o, huge := &v1alpha1.StorageNode{}, volume("huge", 99)
+				if err := errors.Join(server.client.Get(ctx, client.ObjectKey{Name: "a"}, o), server.client.Get(ctx, client.ObjectKeyFromObject(huge), huge)); err != nil {
+					return err
+				}
+				if len(o.Status.Reservations) != 2 {
+					return fmt.Errorf("reservations %+v", o.Status.Reservations)
+				}
+				return conditionIs(huge.Status.Conditions, v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoCandidate, "1 insufficient space")
+			}),
+		},
+		{
 			name: "expire",
 			found: func(t *testing.T) {
 				create(t, lease("old", time.Now().Add(-time.Hour)), storageNode("old"))

@@ -20,10 +20,10 @@ func rights() []client.Object {
 		&rbacv1.ClusterRole{ObjectMeta: cluster, Rules: []rbacv1.PolicyRule{
 			{
 				APIGroups: group, Verbs: []string{"get", "list", "watch"},
-				Resources: []string{"nvmedevices", "nvmedeviceclaims", "nvmepartitions", "rdmastoragenodes", "storagenodes"},
+				Resources: []string{"nvmedevices", "nvmedeviceclaims", "nvmepartitions", "rdmastoragenodes", "storagenodes", "volumes"},
 			},
 			{APIGroups: group, Verbs: []string{"patch"}, Resources: []string{
-				"nvmedeviceclaims", "nvmepartitions",
+				"nvmedeviceclaims", "nvmepartitions", "volumes", "volumes/status", "storagenodes/status",
 				"nvmedevices/status", "nvmedeviceclaims/status", "nvmepartitions/status", "rdmastoragenodes/status",
 			}},
 			{APIGroups: group, Verbs: []string{"delete"}, Resources: []string{"nvmedevices"}},

@@ -151,7 +151,7 @@ func empty(t *testing.T) {
 		ctx := context.Background()
 		for _, list := range []client.ObjectList{
 			&v1alpha1.NVMeVolumeAttachmentList{}, &v1alpha1.NVMePartitionList{}, &v1alpha1.NVMeDeviceClaimList{}, &v1alpha1.NVMeDeviceList{},
-			&v1alpha1.RDMAStorageNodeList{}, &v1alpha1.StorageNodeList{}, &coordinationv1.LeaseList{},
+			&v1alpha1.RDMAStorageNodeList{}, &v1alpha1.StorageNodeList{}, &v1alpha1.VolumeList{}, &coordinationv1.LeaseList{},
 		} {
 			if err := server.client.List(ctx, list); err != nil {
 				t.Fatalf("list %T: %v", list, err)
@@ -187,6 +187,8 @@ func objectsOf(list client.ObjectList) []client.Object {
 	case *v1alpha1.RDMAStorageNodeList:
 		objects = pointers(l.Items)
 	case *v1alpha1.StorageNodeList:
+		objects = pointers(l.Items)
+	case *v1alpha1.VolumeList:
 		objects = pointers(l.Items)
 	case *coordinationv1.LeaseList:
 		for _, object := range pointers(l.Items) {
@@ -255,7 +257,7 @@ func create(t *testing.T, objects ...client.Object) {
 		// The rest has no status, or has it from the manager alone: a second write
 		// would get in the manager's way, as no other program's does.
 		switch object.(type) {
-		case *v1alpha1.NVMeDevice, *v1alpha1.RDMAStorageNode:
+		case *v1alpha1.NVMeDevice, *v1alpha1.RDMAStorageNode, *v1alpha1.StorageNode:
 		default:
 			continue
 		}

@@ -1,7 +1,8 @@
 // Package capacity writes what the Ledger of package placement knows to the
-// objects: the reservations and the free capacity of NVMeDevices, and the free
-// capacity of RDMAStorageNodes. The write to a device is the reservation by
-// which volumes are placed; see the comment of package placement.
+// objects: the reservations and the free capacity of NVMeDevices, the reservations
+// of StorageNodes, and the free capacity of RDMAStorageNodes. The write to a device
+// or to a StorageNode is the reservation by which volumes are placed; see the
+// comment of package placement.
 package capacity
 
 import (
@@ -27,8 +28,9 @@ const Coalesce = 500 * time.Millisecond
 // workers is how many objects are written at once.
 const workers = 4
 
-// Request names the NVMeDevice or the RDMAStorageNode whose space changed.
-type Request struct{ Device, Node string }
+// Request names the NVMeDevice, the RDMAStorageNode or, for its pools, the
+// StorageNode whose space changed.
+type Request struct{ Device, Node, Owner string }
 
 // Ledger tells what to write. placement.Ledger implements it.
 type Ledger interface {
@@ -43,6 +45,12 @@ type Ledger interface {
 	Gone(partition types.UID)
 	// NodeSpace in bytes of a node's claimed devices.
 	NodeSpace(node string) int64
+
+	// The same for the pools of a StorageNode, and for Volumes.
+	PlanPools(owner string) (placement.PoolPlan, bool)
+	WroteOwner(owner *v1alpha1.StorageNode)
+	UnsettledVolumes(owner string) []v1alpha1.PoolReservation
+	GoneVolume(volume types.UID)
 }
 
 // Reconciler writes what differs.
@@ -68,8 +76,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile brings one object up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, request Request) (reconcile.Result, error) {
-	if request.Device != "" {
+	switch {
+	case request.Device != "":
 		return reconcile.Result{}, r.device(ctx, request.Device)
+	case request.Owner != "":
+		return reconcile.Result{}, r.owner(ctx, request.Owner)
 	}
 	return reconcile.Result{}, r.node(ctx, request.Node)
 }

@@ -16,7 +16,9 @@ import (
 // plan.
 func (r *Reconciler) device(ctx context.Context, name string) error {
 	for _, partition := range r.Ledger.Unsettled(name) {
-		gone, err := r.gone(ctx, partition)
+		gone, err := r.gone(ctx, v1alpha1.VolumeReference{
+			Kind: v1alpha1.KindNVMePartition, Namespace: partition.Namespace, Name: partition.Name, UID: partition.UID,
+		})
 		if err != nil {
 			return err
 		}
@@ -40,17 +42,17 @@ func (r *Reconciler) device(ctx context.Context, name string) error {
 	return nil
 }
 
-// gone tells whether a partition does not exist any more. One that the cache does
-// not show may be too young for it, so the API server is asked.
-func (r *Reconciler) gone(ctx context.Context, ref v1alpha1.ObjectReference) (bool, error) {
+// gone tells whether an object does not exist any more. One that the cache does not
+// show may be too young for it, so the API server is asked.
+func (r *Reconciler) gone(ctx context.Context, ref v1alpha1.VolumeReference) (bool, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	for _, reader := range []client.Reader{r.Client, r.Live} {
-		partition := &v1alpha1.NVMePartition{}
-		switch err := reader.Get(ctx, key, partition); {
-		case err == nil && partition.UID == ref.UID:
+		s := v1alpha1.NewSlice(ref.Kind)
+		switch err := reader.Get(ctx, key, s); {
+		case err == nil && s.GetUID() == ref.UID:
 			return false, nil
 		case err != nil && !apierrors.IsNotFound(err):
-			return false, fmt.Errorf("read partition %s that a drive is reserved for: %w", key, err)
+			return false, fmt.Errorf("read %s %s that space is reserved for: %w", ref.Kind, key, err)
 		}
 	}
 	return true, nil

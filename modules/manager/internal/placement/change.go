@@ -27,6 +27,11 @@ type Change struct {
 	// Decide are the partitions to look at now: their reservation is made, or has
 	// to be decided anew.
 	Decide []client.ObjectKey
+	// Owners are the StorageNodes whose reservations are to be looked at again, and
+	// ReserveOwners those with decisions that wait to be reserved.
+	Owners, ReserveOwners []string
+	// DecideVolumes is Decide for Volumes.
+	DecideVolumes []client.ObjectKey
 }
 
 func (c *Change) merge(other Change) {
@@ -36,11 +41,15 @@ func (c *Change) merge(other Change) {
 	c.Released = append(c.Released, other.Released...)
 	c.Reserve = append(c.Reserve, other.Reserve...)
 	c.Decide = append(c.Decide, other.Decide...)
+	c.Owners = append(c.Owners, other.Owners...)
+	c.ReserveOwners = append(c.ReserveOwners, other.ReserveOwners...)
+	c.DecideVolumes = append(c.DecideVolumes, other.DecideVolumes...)
 }
 
 func (c *Change) empty() bool {
 	return !c.Room && !c.Reasons && len(c.Devices) == 0 && len(c.Nodes) == 0 && len(c.Released) == 0 &&
-		len(c.Reserve) == 0 && len(c.Decide) == 0
+		len(c.Reserve) == 0 && len(c.Decide) == 0 &&
+		len(c.Owners) == 0 && len(c.ReserveOwners) == 0 && len(c.DecideVolumes) == 0
 }
 
 // difference tells what matters between two states of a node.
@@ -63,11 +72,28 @@ func difference(before, after *Node) Change {
 		usable := after.Refusal == "" && drive.Refusal == ""
 		change.Room = change.Room || usable && (nodeChanged || old == nil || drive.roomierThan(old))
 	}
+	change.merge(poolDifference(before, after, nodeChanged))
 	if len(change.Devices) > 0 || len(known) > 0 {
 		change.Nodes = []string{after.Name}
 	}
 	change.Reasons = change.Reasons || nodeChanged || len(known) > 0
 	change.Devices = append(change.Devices, slices.Sorted(maps.Keys(known))...)
+	return change
+}
+
+// poolDifference tells what matters of a node's pools.
+func poolDifference(before, after *Node, nodeChanged bool) Change {
+	nodeChanged = nodeChanged || before.PoolRefusal != after.PoolRefusal
+	change := Change{Reasons: before.PoolRefusal != after.PoolRefusal || !slices.Equal(before.Pools, after.Pools)}
+	known := map[v1alpha1.PoolGUID]Pool{}
+	for _, pool := range before.Pools {
+		known[pool.GUID] = pool
+	}
+	for _, pool := range after.Pools {
+		old, had := known[pool.GUID]
+		roomier := !had || nodeChanged || old.Refusal != "" || pool.Free > old.Free || old.Full && !pool.Full
+		change.Room = change.Room || after.PoolRefusal == "" && pool.Refusal == "" && roomier
+	}
 	return change
 }
 

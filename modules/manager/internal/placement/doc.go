@@ -30,6 +30,12 @@
 // reservation of a partition that exists is never dropped, because another
 // manager may be about to act on it.
 //
+// Pools are the same with StorageNode.status.reservations, which lists the Volumes
+// that the published samples do not contain (design.md §5). A Volume leaves the list
+// when the sample in the same object has reached its accountedGeneration: the write
+// that drops it holds under that object's version, so no manager ever sees a Volume
+// in neither.
+//
 // A new leader reads every partition once from the API server before its first
 // decision, for those that a version without reservations placed.
 package placement

@@ -47,6 +47,7 @@ type Ledger struct {
 	sent          map[types.UID]string               // resourceVersions that placements replaced
 	waiting       map[types.UID]client.ObjectKey
 	snapshot      []*Node // by name
+	pools         pools
 	subscribers   map[int]func(Change)
 	nextID        int
 }
@@ -74,6 +75,7 @@ func NewLedger(o LedgerOptions) *Ledger {
 		reservedOn: index{}, gone: map[types.UID]struct{}{},
 		decided: map[types.UID]*decision{}, decidedFor: map[string]map[types.UID]*decision{},
 		sent: map[types.UID]string{}, waiting: map[types.UID]client.ObjectKey{}, subscribers: map[int]func(Change){},
+		pools: newPools(),
 	}
 }
 
@@ -148,7 +150,7 @@ func (l *Ledger) position(name string) (int, bool) {
 func (l *Ledger) rebuild(name string) Change {
 	object, owner := l.nodes[name], l.owners[name]
 	at, known := l.position(name)
-	if object == nil && len(l.byNode[name]) == 0 {
+	if object == nil && len(l.byNode[name]) == 0 && (owner == nil || len(owner.Spec.AuthoritativePoolGUIDs) == 0) {
 		if known {
 			l.snapshot = slices.Delete(l.snapshot, at, at+1)
 		}
@@ -157,6 +159,7 @@ func (l *Ledger) rebuild(name string) Change {
 	node := &Node{Name: name, Domain: l.defaultDomain, Refusal: eligibility.Node(object, owner)}
 	if owner != nil {
 		node.Domain = owner.Spec.NetworkDomain
+		l.describePools(node, object, owner)
 	}
 	if object != nil {
 		node.Transports = eligibility.Transports(object)

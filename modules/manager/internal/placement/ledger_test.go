@@ -185,7 +185,7 @@ func TestSpaceCountsEveryAssignedPartition(t *testing.T) {
 	l := newLedger(fixed, 16*unit)
 	ref := v1alpha1.ObjectReference{Namespace: "default", Name: "claim-d1", UID: "claim-d1"}
 	on := func(name string, size int64, change func(*v1alpha1.NVMePartition)) {
-		p := placed(aPartition(name, size), &Placement{DriveID{"n1", "serial-d1"}, "d1", ref}, "2")
+		p := placed(aPartition(name, size), &Placement{DriveID: DriveID{"n1", "serial-d1"}, Device: "d1", Claim: ref}, "2")
 		change(p)
 		l.partitionSeen(p)
 	}
@@ -239,7 +239,7 @@ func TestHoldersAreThosePlacedReservedAndDecided(t *testing.T) {
 	mustPlace(t, l, q)
 	mustDecide(t, l, r)
 	l.CloseClaim(aClaim("d1", "n1"))
-	elsewhere := &Placement{DriveID{"n7", "serial-d1"}, "d7", v1alpha1.ObjectReference{UID: "other"}}
+	elsewhere := &Placement{DriveID: DriveID{"n7", "serial-d1"}, Device: "d7", Claim: v1alpha1.ObjectReference{UID: "other"}}
 	l.partitionSeen(placed(aPartition("z", unit), elsewhere, "2"))
 	key := func(name string) client.ObjectKey {
 		return client.ObjectKey{Namespace: "distort-system", Name: name}
@@ -262,7 +262,7 @@ func TestHoldersAreThosePlacedReservedAndDecided(t *testing.T) {
 
 func TestWaitingIsWokenByRoomAlone(t *testing.T) {
 	ref := v1alpha1.ObjectReference{Namespace: "default", Name: "claim-d1", UID: "claim-d1"}
-	placement := &Placement{DriveID{"n1", "serial-d1"}, "d1", ref}
+	placement := &Placement{DriveID: DriveID{"n1", "serial-d1"}, Device: "d1", Claim: ref}
 	cases := map[string]struct {
 		event func(*Ledger)
 		want  bool

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Message says in one stable line why no drive can hold a volume, as the
+// Message says in one stable line why nothing can hold a volume, as the
 // scheduler does for pods: "0/3 drives can hold 64Mi: 2 insufficient space, 1 no
 // rdma portal".
 func Message(request Request, rejected []Rejection) string {
@@ -28,9 +28,13 @@ func Message(request Request, rejected []Rejection) string {
 	for _, reason := range reasons {
 		said = append(said, fmt.Sprintf("%d %s", counts[reason], reason))
 	}
+	kind := "drive"
+	if request.Pool {
+		kind = "pool"
+	}
 	if len(said) == 0 {
-		said = append(said, "no drive is known")
+		said = append(said, "no "+kind+" is known")
 	}
 	size := resource.NewQuantity(request.Size, resource.BinarySI)
-	return fmt.Sprintf("0/%d drives can hold %s: %s", len(rejected), size, strings.Join(said, ", "))
+	return fmt.Sprintf("0/%d %ss can hold %s: %s", len(rejected), kind, size, strings.Join(said, ", "))
 }

@@ -26,6 +26,7 @@ func (l *Ledger) Watch(ctx context.Context, source cache.Cache) error {
 		{&v1alpha1.StorageNode{}, handlerOf(l.ownerSeen, l.ownerGone)},
 		{&coordinationv1.Lease{}, handlerOf(l.leaseSeen, func(*coordinationv1.Lease) {})},
 		{&v1alpha1.NVMePartition{}, handlerOf(l.partitionSeen, l.partitionGone)},
+		{&v1alpha1.Volume{}, handlerOf(l.volumeSeen, l.volumeGone)},
 	} {
 		informer, err := source.GetInformer(ctx, w.object)
 		if err != nil {
@@ -157,17 +158,11 @@ func (l *Ledger) nodeGone(node *v1alpha1.RDMAStorageNode) {
 }
 
 func (l *Ledger) ownerSeen(owner *v1alpha1.StorageNode) {
-	l.apply(func() Change {
-		l.owners[owner.Name] = owner
-		return l.rebuild(owner.Name)
-	})
+	l.apply(func() Change { return l.learnOwner(owner) })
 }
 
 func (l *Ledger) ownerGone(owner *v1alpha1.StorageNode) {
-	l.apply(func() Change {
-		delete(l.owners, owner.Name)
-		return l.rebuild(owner.Name)
-	})
+	l.apply(func() Change { return l.forgetOwner(owner.Name) })
 }
 
 // leaseSeen takes note of a heartbeat. Only the end of a silence is a change.
@@ -186,7 +181,7 @@ func (l *Ledger) leaseSeen(lease *coordinationv1.Lease) {
 		alive := *l.snapshot[at]
 		alive.AliveUntil = deadline
 		l.snapshot[at] = &alive
-		return Change{Room: silent && alive.Refusal == ""}
+		return Change{Room: silent && (alive.Refusal == "" || len(alive.Pools) > 0 && alive.PoolRefusal == "")}
 	})
 }
 

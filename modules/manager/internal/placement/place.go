@@ -69,7 +69,7 @@ func (l *Ledger) reserved(p *v1alpha1.NVMePartition, device *v1alpha1.NVMeDevice
 	case size < eligibility.Rounded(p.Spec.Size):
 		return nil, fmt.Sprintf("drive %s is reserved for it with %d bytes, and it asks for %d now", device.Name, size, p.Spec.Size)
 	}
-	return &Placement{driveOf(device), device.Name, *device.Status.ClaimRef}, ""
+	return &Placement{DriveID: driveOf(device), Device: device.Name, Claim: *device.Status.ClaimRef}, ""
 }
 
 // request is what a partition asks for, or why it cannot be had.
@@ -99,7 +99,7 @@ func (l *Ledger) request(p *v1alpha1.NVMePartition) (Request, string) {
 func (l *Ledger) Sent(p types.UID, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.placed[p] == nil {
+	if l.placed[p] == nil && l.pools.placed[p] == nil {
 		l.sent[p] = version
 	}
 }

@@ -11,4 +11,6 @@ const (
 	NodeSilent      Reason = "storage node without heartbeat"
 	NotTheSource    Reason = "not the drive of the source"
 	OutsideTopology Reason = "outside the requested network domains"
+	// ClockAhead: what the node says it has seen of its pools lies in the future.
+	ClockAhead Reason = "storage node's clock ahead"
 )

@@ -37,9 +37,12 @@ const (
 	reasonDelay = 2 * time.Second
 )
 
-// Reconciler places NVMePartitions: one write when it succeeds, one when it
-// first fails or fails for another reason, none otherwise.
+// Reconciler places the objects of one kind, NVMePartitions or Volumes: one write
+// when it succeeds, one when it first fails or fails for another reason, none
+// otherwise.
 type Reconciler struct {
+	// Kind of the objects.
+	Kind v1alpha1.VolumeKind
 	// Client reads from the cache.
 	Client client.Client
 	// Ledger decides.
@@ -54,39 +57,44 @@ type Reconciler struct {
 	began sync.Map
 }
 
-// workers is how many partitions are written at once. The decisions are made one
+// workers is how many objects are written at once. The decisions are made one
 // by one in the Ledger.
 const workers = 4
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	unplaced := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		p, ok := o.(*v1alpha1.NVMePartition)
-		return ok && p.Spec.NodeName == ""
+		s, ok := o.(v1alpha1.Slice)
+		return ok && s.GetTargetNode() == ""
 	})
+	name, list, decided := "placement", r.Ledger.Waiting, func(c Change) []client.ObjectKey { return c.Decide }
+	if r.Kind == v1alpha1.KindVolume {
+		name, list, decided = "pool-placement", r.Ledger.WaitingVolumes, func(c Change) []client.ObjectKey { return c.DecideVolumes }
+	}
 	waiting := func(matters func(Change) bool) func(Change) []reconcile.Request {
 		return func(change Change) []reconcile.Request {
 			if !matters(change) {
 				return nil
 			}
 			var requests []reconcile.Request
-			for _, key := range r.Ledger.Waiting() {
+			for _, key := range list() {
 				requests = append(requests, reconcile.Request{NamespacedName: key})
 			}
 			return requests
 		}
 	}
 	now := func(change Change) []reconcile.Request {
-		requests := make([]reconcile.Request, 0, len(change.Decide))
-		for _, key := range change.Decide {
+		keys := decided(change)
+		requests := make([]reconcile.Request, 0, len(keys))
+		for _, key := range keys {
 			requests = append(requests, reconcile.Request{NamespacedName: key})
 		}
 		return requests
 	}
 	room := waiting(func(c Change) bool { return c.Room })
 	reasons := waiting(func(c Change) bool { return c.Reasons })
-	return ctrl.NewControllerManagedBy(mgr).Named("placement").
-		For(&v1alpha1.NVMePartition{}, builder.WithPredicates(unplaced)).
+	return ctrl.NewControllerManagedBy(mgr).Named(name).
+		For(v1alpha1.NewSlice(r.Kind), builder.WithPredicates(unplaced)).
 		WatchesRawSource(Source(r.Ledger, now, 0)).
 		WatchesRawSource(Source(r.Ledger, room, retryDelay)).
 		WatchesRawSource(Source(r.Ledger, reasons, reasonDelay)).
@@ -94,25 +102,31 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile places one partition.
+// Reconcile places one object.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	p := &v1alpha1.NVMePartition{}
+	p := v1alpha1.NewSlice(r.Kind)
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		r.began.Delete(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx = telemetry.Log(ctx, p)
 	switch {
-	case p.Spec.NodeName != "":
+	case p.GetTargetNode() != "":
 		r.began.Delete(request.NamespacedName)
 		return reconcile.Result{}, nil
 	case r.lag.Lags(p):
 		return reconcile.Result{}, nil
-	case p.DeletionTimestamp != nil:
+	case p.GetDeletionTimestamp() != nil:
 		return reconcile.Result{}, r.letGo(ctx, p)
 	}
 	began, _ := r.began.LoadOrStore(request.NamespacedName, time.Now())
-	attempt := r.Ledger.Place(p)
+	var attempt Attempt
+	switch p := p.(type) {
+	case *v1alpha1.NVMePartition:
+		attempt = r.Ledger.Place(p)
+	case *v1alpha1.Volume:
+		attempt = r.Ledger.PlaceVolume(p)
+	}
 	switch {
 	case attempt.Placement != nil:
 		r.began.Delete(request.NamespacedName)
@@ -124,72 +138,89 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// letGo drops the finalizer of a deleted partition that was never placed, and
-// so has nothing on any drive. The optimistic lock refuses it when a placement
+// copyOf copies an object of either kind.
+func copyOf(s v1alpha1.Slice) v1alpha1.Slice { return s.DeepCopyObject().(v1alpha1.Slice) }
+
+// letGo drops the finalizer of a deleted object that was never placed, and
+// so has nothing anywhere. The optimistic lock refuses it when a placement
 // landed meanwhile.
-func (r *Reconciler) letGo(ctx context.Context, p *v1alpha1.NVMePartition) error {
-	base := p.DeepCopy()
+func (r *Reconciler) letGo(ctx context.Context, p v1alpha1.Slice) error {
+	base := copyOf(p)
 	if !controllerutil.RemoveFinalizer(p, v1alpha1.SliceFinalizer) {
 		return nil
 	}
 	if err := write.Patch(ctx, r.Client, p, base); write.IgnoreLost(err) != nil {
-		return fmt.Errorf("drop the finalizer of unplaced partition %s/%s: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("drop the finalizer of unplaced %s %s: %w", r.Kind, client.ObjectKeyFromObject(p), err)
 	}
 	return nil
 }
 
-// place writes a placement that is reserved: node, drive and claim in one patch.
-func (r *Reconciler) place(ctx context.Context, p *v1alpha1.NVMePartition, placement *Placement, began time.Time) error {
-	base := p.DeepCopy()
-	work := telemetry.Work{Name: "place", Object: base, Phase: tracing.Begin, Began: began, Place: placement.Node + ", drive " + placement.Serial}
-	p.Spec.NodeName, p.Spec.ParentDeviceSerialNumber = placement.Node, placement.Serial
-	p.Spec.ClaimRef = placement.Claim.DeepCopy()
-	switch err := write.Patch(ctx, r.Client, p, base); {
-	case err == nil:
-		r.Ledger.Sent(p.UID, base.ResourceVersion)
-	case apierrors.IsInvalid(err):
+// place writes a placement that is reserved in one patch.
+func (r *Reconciler) place(ctx context.Context, p v1alpha1.Slice, placement *Placement, began time.Time) error {
+	base := copyOf(p)
+	where := placement.put(p)
+	work := telemetry.Work{Name: "place", Object: base, Phase: tracing.Begin, Began: began, Place: placement.Node + ", " + where}
+	failed := func(err error) error {
 		work.Err = err
 		r.Tracer.Did(work)
-		return reconcile.TerminalError(fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err))
+		return fmt.Errorf("place %s %s on %s: %w", r.Kind, client.ObjectKeyFromObject(p), where, err)
+	}
+	switch err := write.Patch(ctx, r.Client, p, base); {
+	case err == nil:
+		r.Ledger.Sent(p.GetUID(), base.GetResourceVersion())
+	case apierrors.IsInvalid(err):
+		return reconcile.TerminalError(failed(err))
 	case write.IgnoreLost(err) == nil:
-		// Something else wrote the partition, or this placement landed before and
+		// Something else wrote the object, or this placement landed before and
 		// its answer was lost. Either way the watch brings a later state.
 		return nil
 	default:
-		work.Err = err
-		r.Tracer.Did(work)
-		return fmt.Errorf("place partition %s/%s on drive %s: %w", p.Namespace, p.Name, placement.Device, err)
+		return failed(err)
 	}
 	r.Tracer.Did(work)
 	metrics.Placed(began)
-	log.FromContext(ctx).Info("placed partition", "node", placement.Node, "device", placement.Device, "serial", placement.Serial)
-	if meta.IsStatusConditionFalse(base.Status.Conditions, v1alpha1.ConditionPlaced) {
-		r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonPlaced, "Place",
-			"Placed on drive %s of node %s", placement.Serial, placement.Node)
+	log.FromContext(ctx).Info("placed", "node", placement.Node, "device", placement.Device, "serial", placement.Serial, "pool", placement.Pool)
+	if meta.IsStatusConditionFalse(base.GetConditions(), v1alpha1.ConditionPlaced) {
+		r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonPlaced, "Place", "Placed on %s of node %s", where, placement.Node)
 	}
 	return nil
 }
 
-// refuse says why the partition is not placed, when that changed.
-func (r *Reconciler) refuse(ctx context.Context, p *v1alpha1.NVMePartition, why string, began time.Time) error {
-	base := p.DeepCopy()
-	changed := meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+// put writes the placement to the object, and says on what it is.
+func (p *Placement) put(s v1alpha1.Slice) (where string) {
+	switch s := s.(type) {
+	case *v1alpha1.NVMePartition:
+		s.Spec.NodeName, s.Spec.ParentDeviceSerialNumber = p.Node, p.Serial
+		s.Spec.ClaimRef = p.Claim.DeepCopy()
+		return "drive " + p.Serial
+	case *v1alpha1.Volume:
+		s.Spec.OwnerNode, s.Spec.PoolGUID, s.Spec.NetworkDomain = p.Node, p.Pool, p.Domain
+	}
+	return "pool " + string(p.Pool)
+}
+
+// refuse says why the object is not placed, when that changed.
+func (r *Reconciler) refuse(ctx context.Context, p v1alpha1.Slice, why string, began time.Time) error {
+	base := copyOf(p)
+	conditions := p.GetConditions()
+	changed := meta.SetStatusCondition(&conditions, metav1.Condition{
 		Type: v1alpha1.ConditionPlaced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoCandidate,
-		Message: tracing.Note(p, tracing.Begin, why), ObservedGeneration: p.Generation,
+		Message: tracing.Note(p, tracing.Begin, why), ObservedGeneration: p.GetGeneration(),
 	})
 	if !changed {
 		return nil
 	}
+	p.SetConditions(conditions)
 	if err := write.Status(ctx, r.Client, p, base); err != nil {
 		if write.IgnoreLost(err) == nil {
 			return nil
 		}
-		return fmt.Errorf("say why partition %s/%s is not placed: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("say why %s %s is not placed: %w", r.Kind, client.ObjectKeyFromObject(p), err)
 	}
-	r.lag.Replaced(p, base.ResourceVersion)
+	r.lag.Replaced(p, base.GetResourceVersion())
 	metrics.Refused()
 	r.Tracer.Did(telemetry.Work{Name: "place", Object: p, Phase: tracing.Begin, Began: began, Err: errors.New(why)})
-	log.FromContext(ctx).Info("found no drive for partition", "reason", why)
+	log.FromContext(ctx).Info("found no place", "reason", why)
 	r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoCandidate, "Place", "%s", why)
 	return nil
 }

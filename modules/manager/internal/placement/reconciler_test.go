@@ -58,7 +58,7 @@ func TestWriteThatFails(t *testing.T) {
 				},
 			}).Build()
 			l := newLedger(fixed, 4*unit)
-			r := &Reconciler{Client: c, Ledger: l, Recorder: events.NewFakeRecorder(10)}
+			r := &Reconciler{Kind: v1alpha1.KindNVMePartition, Client: c, Ledger: l, Recorder: events.NewFakeRecorder(10)}
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)}
 
 			try := func() error { _, err := r.Reconcile(t.Context(), request); return err }
@@ -105,7 +105,7 @@ func TestRefusalIsWrittenOnceAndToldOnce(t *testing.T) {
 		},
 	}).Build()
 	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{Client: c, Ledger: newLedger(fixed, 4*unit), Recorder: recorder}
+	r := &Reconciler{Kind: v1alpha1.KindNVMePartition, Client: c, Ledger: newLedger(fixed, 4*unit), Recorder: recorder}
 	for range 3 {
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)}); err != nil {
 			t.Fatal(err)

@@ -80,7 +80,7 @@ func TestReservationOfAnotherManagerIsKept(t *testing.T) {
 func TestReservationIsDroppedWhenItsPartition(t *testing.T) {
 	at := func(l *Ledger, device string) *Placement {
 		d := l.devices[device]
-		return &Placement{driveOf(d), device, *d.Status.ClaimRef}
+		return &Placement{DriveID: driveOf(d), Device: device, Claim: *d.Status.ClaimRef}
 	}
 	cases := map[string]struct {
 		event func(*Ledger)

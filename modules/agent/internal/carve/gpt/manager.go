@@ -24,6 +24,7 @@ import (
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/command"
+	"github.com/distort-io/distort/modules/agent/internal/devicelock"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/api/capacity"
@@ -75,7 +76,7 @@ type Manager struct {
 	blocks Blocks
 	wait   func(context.Context, time.Duration) error
 	step   int64
-	locks  *carve.Locks
+	locks  *devicelock.Locks
 
 	mu      sync.Mutex
 	changes map[string]uint64
@@ -101,7 +102,7 @@ func New(c Config) (*Manager, error) {
 	}
 	return &Manager{
 		run: c.Runner, prober: c.Prober, kernel: c.Kernel, blocks: c.Blocks, wait: wait, step: step,
-		locks: carve.NewLocks(), changes: map[string]uint64{},
+		locks: devicelock.New("drive"), changes: map[string]uint64{},
 	}, nil
 }
 

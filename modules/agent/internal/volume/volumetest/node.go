@@ -15,6 +15,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/carve/carvetest"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
+	"github.com/distort-io/distort/modules/agent/internal/zfs/zfstest"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
 )
@@ -26,6 +27,8 @@ type Node struct {
 	Serial string
 	Kernel *nvmeoftest.Kernel
 	Drive  *carvetest.Drive
+	// Pools are the node's ZFS, without any pool at first.
+	Pools *zfstest.Host
 	// Sites collects where in the code effects came from; it may be nil.
 	Sites *Sites
 
@@ -34,6 +37,8 @@ type Node struct {
 	address string // of the drive's slot
 	// devices are the partitions that nvmet knows as devices, by path.
 	devices map[string]inventory.DevNum
+	// zvols are those that nvmet knows as devices: their GUIDs by path.
+	zvols   map[string]string
 	uses    map[string]string
 	portals []inventory.Portal
 }
@@ -43,14 +48,15 @@ type Node struct {
 func NewNode(name, serial string, size int64) *Node {
 	n := &Node{
 		Name: name, Serial: serial, address: "0000:00:04.0",
-		Kernel: nvmeoftest.NewKernel(), Drive: carvetest.NewDrive(serial, size),
-		uses: map[string]string{}, devices: map[string]inventory.DevNum{},
+		Kernel: nvmeoftest.NewKernel(), Drive: carvetest.NewDrive(serial, size), Pools: zfstest.NewHost(),
+		uses: map[string]string{}, devices: map[string]inventory.DevNum{}, zvols: map[string]string{},
 		portals: []inventory.Portal{
 			{Fabric: inventory.FabricRoCEv2, Address: netip.MustParseAddr("10.0.1.1"), Interface: "eth1", Device: "rxe0", Port: 1, NUMANode: -1},
 			{Fabric: inventory.FabricTCP, Address: netip.MustParseAddr("10.0.0.1"), Interface: "eth0", NUMANode: -1},
 		},
 	}
 	n.Drive.Runner().Observe(func() { n.Sites.note() })
+	n.Pools.Runner().Observe(func() { n.Sites.note() })
 	return n
 }
 
@@ -62,8 +68,10 @@ func (n *Node) Reboot() {
 		n.Drive.Unexport(p.Number)
 	}
 	n.Drive.Reread()
+	n.Pools.Reboot()
 	n.mu.Lock()
 	clear(n.devices)
+	clear(n.zvols)
 	n.mu.Unlock()
 	n.couple()
 }
@@ -162,8 +170,8 @@ func (n *Node) known() []inventory.Partition {
 	return parts
 }
 
-// couple tells the drive which of its partitions nvmet has open, and nvmet which
-// devices there are.
+// couple tells the drive and the pools what of theirs nvmet has open, and nvmet
+// which devices there are.
 func (n *Node) couple() {
 	exported := map[string]bool{}
 	states, err := kernel.New(n.Kernel).List(context.Background())
@@ -192,6 +200,14 @@ func (n *Node) couple() {
 			n.Drive.Unexport(p.Number)
 		}
 	}
+	for _, z := range n.Pools.Zvols() {
+		if n.zvols[z.Path] != z.GUID {
+			n.zvols[z.Path] = z.GUID
+			n.Kernel.AddDevice(z.Path)
+		}
+		n.Kernel.Resize(z.Path, z.SizeBytes)
+	}
+	n.Pools.SetOpen(exported)
 }
 
 // manager is the drive's VolumeManager for one process.
@@ -249,6 +265,9 @@ func (n *Node) Dump() []string {
 	entries := n.Drive.Entries()
 	for _, number := range slices.Sorted(maps.Keys(entries)) {
 		out = append(out, "partition "+strings.ToLower(entries[number].UUID))
+	}
+	for _, z := range n.Pools.Zvols() {
+		out = append(out, "zvol "+z.Dataset)
 	}
 	return out
 }

@@ -55,30 +55,57 @@ func (n *Node) Partition(name string, size int64) *v1alpha1.NVMePartition {
 	}
 }
 
-// Attachment attaches the partition to a consumer node, as distort-csi does.
-func (n *Node) Attachment(p *v1alpha1.NVMePartition, consumer string) *v1alpha1.NVMeVolumeAttachment {
-	name := identity.AttachmentName(string(p.UID))
-	if p.Spec.AccessMode == v1alpha1.ReadWriteMany || p.Spec.AccessMode == v1alpha1.ReadOnlyMany {
-		name = identity.SharedAttachmentName(string(p.UID), consumer)
+// Attachment attaches the volume to a consumer node, as distort-csi does.
+func (n *Node) Attachment(s v1alpha1.Slice, consumer string) *v1alpha1.NVMeVolumeAttachment {
+	name := identity.AttachmentName(string(s.GetUID()))
+	if mode := s.GetAccessMode(); mode == v1alpha1.ReadWriteMany || mode == v1alpha1.ReadOnlyMany {
+		name = identity.SharedAttachmentName(string(s.GetUID()), consumer)
 	}
 	return &v1alpha1.NVMeVolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Namespace, Name: name, Generation: 1, Finalizers: []string{v1alpha1.AccessFinalizer},
+			Namespace: Namespace, Name: name, Generation: 1, Finalizers: []string{v1alpha1.AccessFinalizer},
 		},
 		Spec: v1alpha1.NVMeVolumeAttachmentSpec{
-			VolumeRef:  v1alpha1.VolumeReference{Kind: v1alpha1.KindNVMePartition, Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			VolumeRef:  s.GetReference(),
 			TargetNode: n.Name, NodeID: consumer, HostNQN: identity.HostNQN(consumer), AttachmentID: string(UID("attachment" + name + consumer)),
 		},
 	}
 }
 
-// Formatted is the record of a finished format.
-func Formatted(p *v1alpha1.NVMePartition) *v1alpha1.FilesystemStatus {
-	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	return &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, UUID: identity.FilesystemUUID(string(p.UID)), FormatStartedAt: &at, FormattedAt: &at}
+// PoolGUID is the pool of Volume.
+const PoolGUID = "16223331268497365322"
+
+// Volume is a Volume of that size on pool PoolGUID of the node, as distort-csi and
+// distort-manager leave it.
+func (n *Node) Volume(name string, size int64) *v1alpha1.Volume {
+	return &v1alpha1.Volume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: UID(name), Generation: 1, Finalizers: []string{v1alpha1.SliceFinalizer}},
+		Spec: v1alpha1.VolumeSpec{
+			Type: v1alpha1.VolumeBlock, Capacity: size, Transport: v1alpha1.ProtocolNVMeTCP, AccessMode: v1alpha1.ReadWriteOnce, FSType: v1alpha1.Ext4,
+			Provenance: v1alpha1.ProvenanceDynamic, DeletionPolicy: v1alpha1.DeletionDelete,
+			RequestFingerprint: fmt.Sprintf("%x", sha256.Sum256([]byte(name))),
+			OwnerNode:          n.Name, PoolGUID: PoolGUID, NetworkDomain: v1alpha1.DefaultNetworkDomain,
+		},
+	}
 }
 
-// NQN is the name of the partition's export.
-func NQN(p *v1alpha1.NVMePartition) string {
-	return identity.VolumeNQN(identity.ExternalID(string(p.UID)))
+// StorageNode declares pool PoolGUID to be the node's.
+func (n *Node) StorageNode() *v1alpha1.StorageNode {
+	return &v1alpha1.StorageNode{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: UID("storage node " + n.Name), Generation: 1},
+		Spec: v1alpha1.StorageNodeSpec{
+			AuthoritativePoolGUIDs: []v1alpha1.PoolGUID{PoolGUID}, NetworkDomain: v1alpha1.DefaultNetworkDomain,
+		},
+	}
+}
+
+// Formatted is the record of a finished format.
+func Formatted(s v1alpha1.Slice) *v1alpha1.FilesystemStatus {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	return &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, UUID: identity.FilesystemUUID(string(s.GetUID())), FormatStartedAt: &at, FormattedAt: &at}
+}
+
+// NQN is the name of the volume's export.
+func NQN(s v1alpha1.Slice) string {
+	return identity.VolumeNQN(identity.ExternalID(string(s.GetUID())))
 }

@@ -7,14 +7,17 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/command"
 	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/agent/internal/zfs"
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
@@ -32,6 +35,7 @@ type Process struct {
 	Locator  *volume.Locator
 	Exporter *volume.Exporter
 	Manager  carve.VolumeManager
+	ZFS      *zfs.Manager
 	Target   nvmeof.Target
 
 	node  *Node
@@ -52,6 +56,14 @@ func (n *Node) Boot(t testing.TB, c client.Client) *Process {
 	p.Target = kernel.New(&configfs{FS: n.Kernel, process: p}, kernel.WithDebugFS(n.Kernel.Debug()))
 	p.Backends = export.NewBackends(export.NewKernel(p.Target))
 	p.Manager = &manager{VolumeManager: n.Drive.Manager(t), node: n, process: p}
+	pools, err := zfs.New(zfs.Config{
+		Runner: &programs{node: n, process: p}, Devices: n.Pools, Blocks: n.Pools,
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ZFS = pools
 	p.Locator = volume.NewLocator(n, p.Manager)
 	if c != nil {
 		p.Client = &apiClient{Client: c, process: p}
@@ -77,6 +89,26 @@ func (p *Process) Probe(ctx context.Context, d inventory.Drive) media.Finding {
 func (n *Node) Revive() {
 	n.Kernel.Revive()
 	n.Drive.Runner().Revive()
+	n.Pools.Runner().Revive()
+}
+
+// programs runs the programs of the node's ZFS for one process.
+type programs struct {
+	node    *Node
+	process *Process
+}
+
+func (r *programs) Run(ctx context.Context, c command.Cmd) (command.Result, error) {
+	if r.process.Dead() {
+		return command.Result{}, ErrDead
+	}
+	r.node.couple()
+	result, err := r.node.Pools.Runner().Run(ctx, c)
+	if r.node.Pools.Runner().Killed() {
+		r.process.Kill()
+	}
+	r.node.couple()
+	return result, err
 }
 
 // Kill ends the process now.

@@ -1,15 +1,15 @@
-package carve_test
+package devicelock_test
 
 import (
 	"context"
 	"errors"
 	"testing"
 
-	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/devicelock"
 )
 
 func TestLocksAreHeldUntilTheChangeHasReallyEnded(t *testing.T) {
-	l := carve.NewLocks()
+	l := devicelock.New("drive")
 	ctx, cancel := context.WithCancel(t.Context())
 	release, started := make(chan struct{}), make(chan struct{})
 	result := make(chan error, 1)
@@ -38,7 +38,7 @@ func TestLocksAreHeldUntilTheChangeHasReallyEnded(t *testing.T) {
 
 func TestDoReturnsWhatTheChangeSays(t *testing.T) {
 	want := errors.New("no")
-	if err := carve.NewLocks().Do(t.Context(), "A", func(context.Context) error { return want }); !errors.Is(err, want) {
+	if err := devicelock.New("drive").Do(t.Context(), "A", func(context.Context) error { return want }); !errors.Is(err, want) {
 		t.Errorf("Do = %v, want %v", err, want)
 	}
 }

@@ -1,20 +1,17 @@
-package partition
+package volume
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-
-	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// Gate opens when every partition that existed at the start was looked at once:
+// Gate opens when every volume that existed at the start was looked at once:
 // until then this node's targets may not be rebuilt, and its RDMAStorageNode is
-// not Ready (design.md §4, Restart). A partition that cannot be exported does not
+// not Ready (design.md §4, Restart). A volume that cannot be exported does not
 // keep the gate shut; its own conditions say so.
 type Gate struct {
 	mu      sync.Mutex
@@ -41,7 +38,7 @@ func (g *Gate) IsOpen() bool {
 	}
 }
 
-// Done notes that the partition was looked at.
+// Done notes that the volume was looked at.
 func (g *Gate) Done(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +49,7 @@ func (g *Gate) Done(key types.NamespacedName) {
 	g.settle()
 }
 
-// expect says which partitions there are.
+// expect says which volumes there are.
 func (g *Gate) expect(keys []types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,16 +76,16 @@ func (g *Gate) settle() {
 	}
 }
 
-// watch is what tells the gate, once the caches are filled.
-func (g *Gate) watch(cache client.Reader) manager.Runnable {
+// Watch is what tells the gate, once the caches are filled.
+func (g *Gate) Watch(cache client.Reader) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
-		var all v1alpha1.NVMePartitionList
-		if err := cache.List(ctx, &all); err != nil {
-			return fmt.Errorf("list partitions of this node: %w", err)
+		all, err := Slices(ctx, cache)
+		if err != nil {
+			return err
 		}
 		var keys []types.NamespacedName
-		for _, p := range all.Items {
-			keys = append(keys, client.ObjectKeyFromObject(&p))
+		for _, s := range all {
+			keys = append(keys, client.ObjectKeyFromObject(s))
 		}
 		g.expect(keys)
 		return nil

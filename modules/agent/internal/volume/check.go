@@ -1,8 +1,7 @@
-package partition
+package volume
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/agent/internal/jitter"
-	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -20,14 +18,17 @@ import (
 // is half of it.
 const checkPeriod = time.Minute
 
+// checkTimeout bounds one look at all exports.
+const checkTimeout = 30 * time.Second
+
 // Check looks at all exports of the node from time to time, because nothing tells
 // when somebody changes configfs or a drive. What is not as it should be goes
 // through the reconciler, which repairs it or withdraws Exported.
 type Check struct {
 	cache    client.Reader
-	verifier *volume.Verifier
+	verifier *Verifier
 	delay    func() time.Duration
-	broken   chan event.GenericEvent
+	broken   map[v1alpha1.VolumeKind]chan event.GenericEvent
 	changed  func()
 	// strangers are those of the last look, nil before the first.
 	strangers atomic.Pointer[[]string]
@@ -36,12 +37,18 @@ type Check struct {
 
 // NewCheck returns a Check. A nil delay means 30 to 60 seconds, at random. changed
 // is called when Strangers answers another list than before.
-func NewCheck(cache client.Reader, v *volume.Verifier, delay func() time.Duration, changed func()) *Check {
+func NewCheck(cache client.Reader, v *Verifier, delay func() time.Duration, changed func()) *Check {
 	if delay == nil {
 		delay = jitter.HalfToFull(checkPeriod)
 	}
-	return &Check{cache: cache, verifier: v, delay: delay, changed: changed, broken: make(chan event.GenericEvent)}
+	return &Check{cache: cache, verifier: v, delay: delay, changed: changed, broken: map[v1alpha1.VolumeKind]chan event.GenericEvent{
+		v1alpha1.KindNVMePartition: make(chan event.GenericEvent), v1alpha1.KindVolume: make(chan event.GenericEvent),
+	}}
 }
+
+// Broken has the volumes of the kind that are not as they should be. Somebody has
+// to receive them.
+func (c *Check) Broken(kind v1alpha1.VolumeKind) <-chan event.GenericEvent { return c.broken[kind] }
 
 // Strangers are what the target has although no object asks for it, sorted; false
 // before the first look.
@@ -79,14 +86,14 @@ func (c *Check) Start(ctx context.Context) error {
 }
 
 func (c *Check) once(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	logger := log.FromContext(ctx)
-	var all v1alpha1.NVMePartitionList
-	if err := c.cache.List(ctx, &all); err != nil {
-		return fmt.Errorf("list partitions of this node: %w", err)
+	all, err := Slices(ctx, c.cache)
+	if err != nil {
+		return err
 	}
-	found, err := c.verifier.Verify(ctx, all.Items)
+	found, err := c.verifier.Verify(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -98,15 +105,14 @@ func (c *Check) once(ctx context.Context) error {
 		c.strangers.Store(&found.Strangers)
 		c.changed()
 	}
-	for i := range all.Items {
-		p := &all.Items[i]
-		differences, ok := found.Broken[p.UID]
+	for _, s := range all {
+		differences, ok := found.Broken[s.GetUID()]
 		if !ok {
 			continue
 		}
-		logger.Info("export is not as it should be", "namespace", p.Namespace, "name", p.Name, "differences", differences)
+		logger.Info("export is not as it should be", "namespace", s.GetNamespace(), "name", s.GetName(), "differences", differences)
 		select {
-		case c.broken <- event.GenericEvent{Object: p}:
+		case c.broken[s.GetReference().Kind] <- event.GenericEvent{Object: s}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
