@@ -95,6 +95,11 @@ func TestAgentOwnNode(t *testing.T) {
 			change: func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.SliceFinalizer) },
 			status: func(o client.Object) { o.(*v1alpha1.Volume).Status.State = v1alpha1.VolumeReady },
 		},
+		"snapshot": {
+			policy: "distort-agent-snapshots", object: snapshotOn("node-a", "policy-snapshot"),
+			change: func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.SliceFinalizer) },
+			status: func(o client.Object) { o.(*v1alpha1.Snapshot).Status.ReadyToUse = true },
+		},
 		"attachment": {
 			policy: "distort-agent-attachments", object: attachmentOf("node-a", "node-c", "policy-attachment"),
 			change: func(o client.Object) { controllerutil.AddFinalizer(o, v1alpha1.AccessFinalizer) },
@@ -231,6 +236,17 @@ func volumeOn(node, name string) *v1alpha1.Volume {
 		v.Spec.OwnerNode, v.Spec.PoolGUID, v.Spec.NetworkDomain = node, "1", "rack-1"
 	}
 	return v
+}
+
+// snapshotOn is a Snapshot of a volume on a pool of the node.
+func snapshotOn(node, name string) *v1alpha1.Snapshot {
+	return &v1alpha1.Snapshot{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.SnapshotSpec{
+			Source:   v1alpha1.VolumeReference{Kind: v1alpha1.KindVolume, Name: "source", UID: uid},
+			NodeName: node, RequestFingerprint: strings.Repeat("a", 64),
+		},
+	}
 }
 
 // TestDrivesDoNotMove: the schema keeps nodeName as it is; the policy does so

@@ -22,6 +22,7 @@ const (
 	purposeDevice     purpose = "device-name"
 	purposeVolumeName purpose = "volume-name"
 	purposeAttachment purpose = "attachment-name"
+	purposeSnapshot   purpose = "snapshot-id"
 )
 
 // digest hashes the parts under a purpose. Parts are length-prefixed, so that

@@ -19,6 +19,13 @@ var externalIDPattern = regexp.MustCompile(`^vol-[0-9a-f]{32}$`)
 // a recreated object of the same name is another volume.
 func ExternalID(uid string) string { return externalIDPrefix + hex32(purposeExternalID, uid) }
 
+// SnapshotID is the name of a snapshot outside Kubernetes, by its object's UID.
+func SnapshotID(uid string) string { return "snap-" + hex32(purposeSnapshot, uid) }
+
+// CopyID is the name of the snapshot that a volume is cloned from which is a copy of
+// another volume, by the UID of the copy's object.
+func CopyID(uid string) string { return "copy-" + hex32(purposeSnapshot, uid) }
+
 // IsExternalID tells whether s has the form that ExternalID returns.
 func IsExternalID(s string) bool { return externalIDPattern.MatchString(s) }
 

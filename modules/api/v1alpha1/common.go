@@ -11,8 +11,8 @@ const (
 	// ClaimFinalizer holds an NVMeDeviceClaim until its drive is released
 	// (distort-manager).
 	ClaimFinalizer = "storage.distort.io/claim"
-	// SliceFinalizer holds an NVMePartition or Volume until its capacity and
-	// export are gone (distort-agent).
+	// SliceFinalizer holds an NVMePartition, Volume or Snapshot until its capacity
+	// and export are gone (distort-agent).
 	SliceFinalizer = "storage.distort.io/slice"
 	// AccessFinalizer holds an NVMeVolumeAttachment until its host is fenced
 	// (distort-agent).

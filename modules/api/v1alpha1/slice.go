@@ -186,8 +186,9 @@ func (v *Volume) IsCarved() bool { return v.Status.DatasetGUID != "" || v.Status
 // IsFailed implements Slice.
 func (v *Volume) IsFailed() bool { return v.Status.State == VolumeError }
 
-// IsZeroed implements Slice: a new zvol has no blocks.
-func (v *Volume) IsZeroed() bool { return true }
+// IsZeroed implements Slice: a new zvol has no blocks, and a clone has those of its
+// source.
+func (v *Volume) IsZeroed() bool { return v.Spec.SourceSnapshot == nil && v.Spec.SourceVolume == nil }
 
 // GetNQN implements Slice.
 func (v *Volume) GetNQN() string { return v.Status.TargetNQN }

@@ -11,10 +11,16 @@ const (
 	ReasonSnapshotTaken = "SnapshotTaken"
 	// ReasonSourceUnsupported (terminal): the source's backend has no snapshots.
 	ReasonSourceUnsupported = "SourceUnsupported"
+	// ReasonSourceNotReady (retryable): the source, or its pool, is not ready.
+	ReasonSourceNotReady = "SourceNotReady"
+	// ReasonSnapshotFailed (retryable): the snapshot could not be taken. One that found
+	// no room for what may be overwritten has ReasonNoSpace.
+	ReasonSnapshotFailed = "SnapshotFailed"
 	// ReasonSourceGone (terminal): the source is gone or is another volume now.
 	ReasonSourceGone = "SourceGone"
 	// ReasonHasDependants: the snapshot is being deleted and waits for the volumes
-	// that the message names.
+	// that the message names; also of condition Exported of a Volume, which waits for
+	// snapshots or copies.
 	ReasonHasDependants = "HasDependants"
 )
 
@@ -44,9 +50,20 @@ type SnapshotStatus struct {
 	// ReadyToUse is true when a volume can be restored.
 	// +optional
 	ReadyToUse bool `json:"readyToUse,omitempty"`
-	// BackendName is the exact snapshot, such as pool/dataset@name.
+	// BackendName is the exact snapshot, such as pool/dataset@name, where it was taken.
 	// +optional
 	BackendName string `json:"backendName,omitempty"`
+	// BackendGUID is what ZFS knows the snapshot by, wherever it is. Deletion goes by it.
+	// +kubebuilder:validation:MaxLength=20
+	// +optional
+	BackendGUID string `json:"backendGUID,omitempty"`
+	// PoolGUID is the pool that the snapshot is on.
+	// +optional
+	PoolGUID PoolGUID `json:"poolGUID,omitempty"`
+	// Filesystem is the format record of the source when the snapshot was taken; a
+	// volume that is restored begins with it.
+	// +optional
+	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
 	// Conditions are ReadyToUse.
 	// +listType=map
 	// +listMapKey=type

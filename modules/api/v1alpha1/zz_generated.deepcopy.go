@@ -863,6 +863,11 @@ func (in *SnapshotStatus) DeepCopyInto(out *SnapshotStatus) {
 		in, out := &in.CreatedAt, &out.CreatedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.Filesystem != nil {
+		in, out := &in.Filesystem, &out.Filesystem
+		*out = new(FilesystemStatus)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

@@ -35,6 +35,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
 	"github.com/distort-io/distort/modules/agent/internal/pool"
+	"github.com/distort-io/distort/modules/agent/internal/poolsnapshot"
 	"github.com/distort-io/distort/modules/agent/internal/poolvolume"
 	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
@@ -151,6 +152,7 @@ func cacheOptions(o Options) cache.Options {
 			&v1alpha1.NVMeDevice{}:           {Field: ofNode},
 			&v1alpha1.RDMAStorageNode{}:      {Field: named},
 			&v1alpha1.Volume{}:               {Field: fields.OneTermEqualSelector("spec.ownerNode", o.NodeName)},
+			&v1alpha1.Snapshot{}:             {Field: ofNode},
 			&v1alpha1.StorageNode{}:          {Field: named},
 			&corev1.Node{}:                   {Field: named},
 		},
@@ -206,6 +208,12 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 	}
 	if err := volumes.SetupWithManager(mgr, check); err != nil {
 		return nil, fmt.Errorf("set up the volume controller: %w", err)
+	}
+	snapshots := &poolsnapshot.Reconciler{
+		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Pools: pools, ZFS: host.ZFS, Delay: delay, Tracer: tracer,
+	}
+	if err := snapshots.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("set up the snapshot controller: %w", err)
 	}
 	attachments := &access.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: finders, Exporter: exporter,

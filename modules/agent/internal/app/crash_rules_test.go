@@ -105,6 +105,7 @@ func (w *world) leaks() []string {
 			out = append(out, "zvol "+z.Dataset)
 		}
 	}
+	out = append(out, w.strangeSnapshots()...)
 	for _, uuid := range w.node.Slices() {
 		if !slicesOf[uuid] {
 			out = append(out, "partition "+uuid)
@@ -123,6 +124,20 @@ func (w *world) leaks() []string {
 	d := w.node.Device()
 	if there := w.reload(d); there && len(partitions) == 0 && d.Status.ActiveBackend != "" && d.Status.ActiveBackend != v1alpha1.ActiveBackendNone {
 		out = append(out, "activeBackend "+string(d.Status.ActiveBackend)+" of a drive without partitions")
+	}
+	return out
+}
+
+// strangeSnapshots are those that nothing asks for.
+func (w *world) strangeSnapshots() []string {
+	var all v1alpha1.SnapshotList
+	w.must(w.api.List(w.t.Context(), &all))
+	var out []string
+	for _, s := range w.node.Pools.Snapshots() {
+		asked := slices.ContainsFunc(all.Items, func(o v1alpha1.Snapshot) bool { return string(o.UID) == s.UID })
+		if !asked && (!s.Deferred || len(s.Clones) == 0) {
+			out = append(out, "snapshot "+s.Name)
+		}
 	}
 	return out
 }
@@ -178,6 +193,13 @@ func (w *world) unfinished() []string {
 			if want := volume.Hosts(v, ofVolume(v, attachments)); !slices.Equal(want, s.AllowedHosts) {
 				say("%s admits %v, want %v", v.Name, s.AllowedHosts, want)
 			}
+		}
+	}
+	var snapshots v1alpha1.SnapshotList
+	w.must(w.api.List(w.t.Context(), &snapshots))
+	for _, s := range snapshots.Items {
+		if !s.Status.ReadyToUse || condition(s.Status.Conditions, v1alpha1.ConditionReadyToUse) != "True/SnapshotTaken" {
+			say("snapshot %s: %s", s.Name, message(s.Status.Conditions, v1alpha1.ConditionReadyToUse))
 		}
 	}
 	for _, a := range attachments {
@@ -246,7 +268,7 @@ func effectSites(t *testing.T) []string {
 	var out []string
 	for pkg, effects := range map[string][]volumetest.Effect{
 		"agent/internal/partition": api, "agent/internal/access": api, "agent/internal/report": api,
-		"agent/internal/pool": api, "agent/internal/poolvolume": api, "agent/internal/zfs": pools,
+		"agent/internal/pool": api, "agent/internal/poolvolume": api, "agent/internal/poolsnapshot": api, "agent/internal/zfs": pools,
 		"agent/internal/carve/gpt": drive, "agent/internal/media": drive,
 		"nvmeof/kernel": configfs,
 	} {

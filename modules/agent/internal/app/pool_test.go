@@ -352,14 +352,14 @@ func TestGrowthIsToldAfterItsSample(t *testing.T) {
 }
 
 func TestUnsupportedVolumesAreRefusedAndLetGo(t *testing.T) {
-	source := v1alpha1.VolumeReference{Kind: v1alpha1.KindVolume, Name: "other", UID: volumetest.UID("other")}
 	for name, change := range map[string]func(*v1alpha1.Volume){
 		"dataset": func(v *v1alpha1.Volume) {
 			v.Spec.Type, v.Spec.Transport, v.Spec.FSType = v1alpha1.VolumeFilesystem, v1alpha1.ProtocolNFS, ""
 		},
-		"clone":   func(v *v1alpha1.Volume) { v.Spec.SourceVolume = &source },
-		"restore": func(v *v1alpha1.Volume) { v.Spec.SourceSnapshot = &v1alpha1.SnapshotReference{Name: "s", UID: "1"} },
-		"import":  func(v *v1alpha1.Volume) { v.Spec.Provenance = v1alpha1.ProvenanceImported },
+		"import": func(v *v1alpha1.Volume) { v.Spec.Provenance = v1alpha1.ProvenanceImported },
+		"copy of a partition": func(v *v1alpha1.Volume) {
+			v.Spec.SourceVolume = &v1alpha1.VolumeReference{Kind: v1alpha1.KindNVMePartition, Namespace: "x", Name: "other", UID: volumetest.UID("other")}
+		},
 	} {
 		w := newWorld(t)
 		withPool(w)

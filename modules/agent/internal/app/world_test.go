@@ -23,6 +23,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/access"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
 	"github.com/distort-io/distort/modules/agent/internal/pool"
+	"github.com/distort-io/distort/modules/agent/internal/poolsnapshot"
 	"github.com/distort-io/distort/modules/agent/internal/poolvolume"
 	"github.com/distort-io/distort/modules/agent/internal/report"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
@@ -58,7 +59,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	node := volumetest.NewNode(nodeName, serial, driveSize)
 	api := fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{},
-			&v1alpha1.Volume{}, &v1alpha1.StorageNode{}).
+			&v1alpha1.Volume{}, &v1alpha1.Snapshot{}, &v1alpha1.StorageNode{}).
 		WithIndex(&v1alpha1.NVMeVolumeAttachment{}, "spec.volumeRef.uid", volume.VolumeOfAttachment).
 		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", partition.DriveOfPartition).
 		WithObjects(append(objects, node.Device())...).
@@ -116,6 +117,7 @@ type agent struct {
 	partitions *partition.Reconciler
 	access     *access.Reconciler
 	volumes    *poolvolume.Reconciler
+	snapshots  *poolsnapshot.Reconciler
 	pools      *pool.Reporter
 	reporter   *report.Reporter
 	heartbeat  *report.Heartbeat
@@ -162,7 +164,8 @@ func (w *world) newAgent() *agent {
 	}
 	restore := volume.NewRestore(p.Exporter, finders)
 	return &agent{
-		pools: pools,
+		pools:     pools,
+		snapshots: &poolsnapshot.Reconciler{Client: p.Client, Recorder: recorder, NodeName: nodeName, Pools: zvols.Pools, ZFS: p.ZFS, Delay: noDelay},
 		volumes: &poolvolume.Reconciler{
 			Client: p.Client, Recorder: recorder, NodeName: nodeName, Locator: zvols, Exporter: p.Exporter, Accounts: pools,
 			Started: gate, Restored: restore.Done(), Delay: noDelay,
@@ -214,8 +217,9 @@ func (a *agent) settle() error {
 		var errs []error
 		var partitions v1alpha1.NVMePartitionList
 		var volumes v1alpha1.VolumeList
+		var snapshots v1alpha1.SnapshotList
 		var attachments v1alpha1.NVMeVolumeAttachmentList
-		for _, list := range []client.ObjectList{&partitions, &volumes, &attachments} {
+		for _, list := range []client.ObjectList{&partitions, &volumes, &snapshots, &attachments} {
 			if err := a.world.api.List(context.Background(), list); err != nil {
 				a.world.t.Fatal(err)
 			}
@@ -227,6 +231,10 @@ func (a *agent) settle() error {
 		errs = append(errs, a.pools.Publish(context.Background()))
 		for i := range volumes.Items {
 			_, err := a.reconcileVolume(&volumes.Items[i])
+			errs = append(errs, err)
+		}
+		for i := range snapshots.Items {
+			_, err := a.snapshots.Reconcile(context.Background(), requestOf(&snapshots.Items[i]))
 			errs = append(errs, err)
 		}
 		for i := range attachments.Items {

@@ -45,8 +45,8 @@ func unsupported(v *v1alpha1.Volume) error {
 		return fmt.Errorf("type %q is not supported by this agent (it has %s)", spec.Type, v1alpha1.VolumeBlock)
 	case spec.Provenance != v1alpha1.ProvenanceDynamic:
 		return fmt.Errorf("provenance %q is not supported by this agent (it has %s)", spec.Provenance, v1alpha1.ProvenanceDynamic)
-	case spec.SourceSnapshot != nil || spec.SourceVolume != nil:
-		return errors.New("volumes from a snapshot or from another volume are not supported by this agent")
+	case spec.SourceVolume != nil && spec.SourceVolume.Kind != v1alpha1.KindVolume:
+		return fmt.Errorf("source of kind %s is not supported by this agent (it has %s)", spec.SourceVolume.Kind, v1alpha1.KindVolume)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func poolFailure(err error) *failure {
 	return f
 }
 
-// carve finds the recorded zvol, or makes a new one on a pool that answers.
+// carve finds the recorded zvol, or makes a new one.
 func (r *Reconciler) carve(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, poolTimeout)
 	defer cancel()
@@ -79,9 +79,7 @@ func (r *Reconciler) carve(ctx context.Context, s *scope) error {
 		z, err = r.Locator.find(ctx, s.volume, s.pool)
 	} else {
 		began := time.Now()
-		if err = r.Locator.ZFS.Check(ctx, s.pool); err == nil {
-			z, err = r.Locator.ZFS.Create(ctx, s.pool, specOf(s.volume))
-		}
+		z, err = r.make(ctx, s)
 		metrics.Carved(began, err)
 		r.Tracer.Did(telemetry.Work{
 			Name: "carve", Object: s.volume, Phase: tracing.Begin, Began: began, Err: err, Place: s.place(),
@@ -103,6 +101,10 @@ func carveFailure(err error) *failure {
 	case errors.Is(err, ErrLost):
 		f.reason, f.remedy = v1alpha1.ReasonDataLoss, needsPerson
 		f.err = fmt.Errorf("the recorded zvol is lost and is not made anew: %w", err)
+	case errors.Is(err, errSourceGone):
+		f.reason, f.remedy = v1alpha1.ReasonSourceGone, needsPerson
+	case errors.Is(err, errSourceNotReady):
+		f.reason, f.remedy = v1alpha1.ReasonSourceNotReady, waitForHost
 	case errors.Is(err, zfs.ErrForeign):
 		f.reason, f.remedy = v1alpha1.ReasonDatasetRefused, needsPerson
 	case errors.Is(err, zfs.ErrNoSpace):

@@ -21,6 +21,9 @@ type scope struct {
 	// accounted is the generation of the first sample that contains the zvol; 0 when
 	// that is not known.
 	accounted int64
+	// filesystem is the format record of what the zvol was made of; nil when there is
+	// none.
+	filesystem *v1alpha1.FilesystemStatus
 	// exported is set once the export was ensured.
 	exported *volume.Outcome
 	// growth is set once it was tried to make the zvol larger.

@@ -43,6 +43,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *volume.Check) err
 		// finalizer is taken off the target.
 		Watches(&v1alpha1.NVMeVolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(ofAttachment), builder.WithPredicates(onlyDeletes())).
 		Watches(&v1alpha1.StorageNode{}, handler.EnqueueRequestsFromMapFunc(r.waiting), builder.WithPredicates(poolsChanged())).
+		// A snapshot that goes may be what a deletion waits for; one that was taken, a
+		// volume that is made of it.
+		Watches(&v1alpha1.Snapshot{}, handler.EnqueueRequestsFromMapFunc(r.ofSnapshot), builder.WithPredicates(snapshotChanged())).
 		WatchesRawSource(source.Channel(check.Broken(v1alpha1.KindVolume), &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: backoff.New()}).
 		Complete(r)
@@ -67,6 +70,34 @@ func (r *Reconciler) waiting(ctx context.Context, o client.Object) []reconcile.R
 		}
 	}
 	return out
+}
+
+// ofSnapshot wakes the volumes that wait for a snapshot.
+func (r *Reconciler) ofSnapshot(ctx context.Context, o client.Object) []reconcile.Request {
+	var all v1alpha1.VolumeList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range all.Items {
+		v := &all.Items[i]
+		if of := v.Spec.SourceSnapshot; v.DeletionTimestamp != nil || of != nil && of.UID == o.GetUID() && v.Status.DatasetGUID == "" {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(v)})
+		}
+	}
+	return out
+}
+
+// snapshotChanged lets through that a snapshot was taken, or is gone.
+func snapshotChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.(*v1alpha1.Snapshot).Status.BackendGUID != e.ObjectNew.(*v1alpha1.Snapshot).Status.BackendGUID
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
 }
 
 // poolsChanged lets through what volumes depend on.

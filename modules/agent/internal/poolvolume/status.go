@@ -22,6 +22,9 @@ func statusOf(s *scope) v1alpha1.VolumeStatus {
 			// A growth that was not published yet is not told yet.
 			st.ActualCapacity = s.zvol.SizeBytes
 		}
+		if st.Filesystem == nil {
+			st.Filesystem = s.filesystem.DeepCopy()
+		}
 		if st.AccountedGeneration == 0 {
 			st.AccountedGeneration = s.accounted
 		}
@@ -96,7 +99,7 @@ func conditions(s *scope, all *[]metav1.Condition) {
 // waiting is the status of a volume that is being deleted and waits.
 func waiting(v *v1alpha1.Volume, f *failure) v1alpha1.VolumeStatus {
 	reason := v1alpha1.ReasonDeleting
-	if f.reason == v1alpha1.ReasonHostsConnected {
+	if f.reason == v1alpha1.ReasonHostsConnected || f.reason == v1alpha1.ReasonHasDependants {
 		reason = f.reason
 	}
 	st := *v.Status.DeepCopy()

@@ -30,6 +30,9 @@ func (r *Reconciler) teardown(ctx context.Context, s *scope) error {
 		// Refused before anything was touched.
 		return nil
 	}
+	if err := r.uncopied(ctx, s); err != nil {
+		return err
+	}
 	for _, step := range []struct {
 		name string
 		do   phase
@@ -99,11 +102,19 @@ func (r *Reconciler) uncarve(ctx context.Context, s *scope) error {
 	if err != nil {
 		return stuck(waitForHost, fmt.Errorf("waits for the pool, to destroy the zvol: %w", err))
 	}
+	var dependants *zfs.DependantsError
 	switch err := r.Locator.ZFS.Destroy(ctx, p, specOf(v), v.Status.DatasetGUID); {
+	case errors.As(err, &dependants):
+		return r.dependants(ctx, dependants)
 	case errors.Is(err, zfs.ErrForeign), errors.Is(err, zfs.ErrDependants):
 		return stuck(waitForHost, fmt.Errorf("waits for a person: %w", err))
 	case err != nil:
 		return stuck(tryAgain, fmt.Errorf("waits for the zvol to be destroyed: %w", err))
+	}
+	if v.Spec.SourceVolume != nil && !s.recorded() {
+		if err := r.Locator.ZFS.DestroySnapshot(ctx, p, copyOf(v)); err != nil {
+			return stuck(tryAgain, fmt.Errorf("waits for the snapshot of its source to be destroyed: %w", err))
+		}
 	}
 	return nil
 }

@@ -79,8 +79,8 @@ func (m *Manager) Grow(ctx context.Context, p Pool, s Spec) (Volume, error) {
 // Destroy makes sure that the zvol does not exist, and reads back that it is gone.
 // guid is its recorded GUID, or "" when none was recorded. A zvol of that name with
 // another GUID and another owner is not this one, and stays. ErrBusy: something has
-// it open. ErrDependants: snapshots or clones need it. ErrForeign: GUID and owner
-// contradict each other, which a person has to settle.
+// it open. DependantsError: it has snapshots that no clone can take over. ErrForeign:
+// GUID and owner contradict each other, which a person has to settle.
 func (m *Manager) Destroy(ctx context.Context, p Pool, s Spec, guid string) error {
 	_, err := onPool(ctx, m, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.destroy(ctx, p, s, guid) })
 	if err != nil {
@@ -98,7 +98,10 @@ func (m *Manager) destroy(ctx context.Context, p Pool, s Spec, guid string) erro
 	case err != nil:
 		return err
 	case guid != "" && v.GUID != guid:
-		return fmt.Errorf("%w: %s has GUID %s, and %s is recorded", ErrForeign, v.Dataset, v.GUID, guid)
+		return otherGUID(v.Dataset, v.GUID, guid)
+	}
+	if err := m.disinherit(ctx, p, p.Dataset(s.ID)); err != nil {
+		return err
 	}
 	if _, err := m.run(ctx, "zfs", "destroy", "--", p.Dataset(s.ID)); err != nil {
 		return err

@@ -47,6 +47,11 @@ var (
 	ErrMismatch = errors.New("imported pools are not the declared ones")
 )
 
+// otherGUID is an ErrForeign: what has the name is not what was recorded.
+func otherGUID(name, guid, recorded string) error {
+	return fmt.Errorf("%w: %s has GUID %s, and %s is recorded", ErrForeign, name, guid, recorded)
+}
+
 // said are the texts of ZFS 2.3, with what each means. The first that is found
 // counts, so what is more special comes first.
 var said = []struct {
@@ -66,6 +71,8 @@ var said = []struct {
 	{"could not find any snapshots to destroy", ErrNotFound},
 	{"no such tag on this dataset", ErrNotFound},
 	{"dataset already exists", ErrExists},
+	{"conflicting snapshot", ErrExists},
+	{"not a cloned filesystem", ErrRefused},
 	{"pool already exists", ErrExists},
 	{"a pool with that name already exists", ErrExists},
 	{"must specify -F to overwrite it", ErrExists},

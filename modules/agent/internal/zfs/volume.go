@@ -90,7 +90,7 @@ func (d dataset) volume() (Volume, error) {
 func (d dataset) number(property string) (int64, error) {
 	n, err := strconv.ParseInt(d.values[property], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("property %s of %s is %q, which is not a number of bytes", property, d.name, d.values[property])
+		return 0, fmt.Errorf("property %s of %s is %q, which is not a number", property, d.name, d.values[property])
 	}
 	return n, nil
 }

@@ -40,6 +40,9 @@ func (s *Server) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (
 	}
 	volume := s.described(p, domain)
 	volume.VolumeContext = want.Context.Encode()
+	if want.Source != nil {
+		volume.ContentSource = want.Source.Content
+	}
 	return &csi.CreateVolumeResponse{Volume: volume}, nil
 }
 
@@ -50,6 +53,9 @@ func (s *Server) provision(ctx context.Context, want request.CreateVolume) (v1al
 	}
 	f := s.family(want.Kind)
 	if err := s.nameIsFree(ctx, f, want.ObjectName); err != nil {
+		return nil, err
+	}
+	if err := s.sourceIsThere(ctx, f, want); err != nil {
 		return nil, err
 	}
 	sub := f.volumes.Subscribe(f.key(want.ObjectName))

@@ -68,7 +68,8 @@ func (s *Server) deleteVolume(ctx context.Context, h handle.Handle) error {
 	_, err = sub.Until(ctx, func(o await.Observation[v1alpha1.Slice]) (bool, error) {
 		if o.Found {
 			latest = o.Object
-			if c := meta.FindStatusCondition(latest.GetConditions(), v1alpha1.ConditionExported); latest.GetUID() == p.GetUID() && c != nil && c.Reason == v1alpha1.ReasonHostsConnected {
+			c := meta.FindStatusCondition(latest.GetConditions(), v1alpha1.ConditionExported)
+			if latest.GetUID() == p.GetUID() && c != nil && (c.Reason == v1alpha1.ReasonHostsConnected || c.Reason == v1alpha1.ReasonHasDependants) {
 				return false, refusef(errState, "%s", describe(c))
 			}
 		}

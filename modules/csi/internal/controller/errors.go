@@ -57,7 +57,7 @@ func codeOf(err error) codes.Code {
 		return codes.InvalidArgument
 	case is(request.ErrOutOfRange):
 		return codes.OutOfRange
-	case is(request.ErrNoVolume), is(errNotFound):
+	case is(request.ErrNoVolume), is(request.ErrNoSnapshot), is(errNotFound):
 		return codes.NotFound
 	case is(errBusy), is(await.ErrVanished), is(request.ErrBadToken):
 		return codes.Aborted

@@ -209,13 +209,23 @@ func (h *harness) partitions() []v1alpha1.NVMePartition {
 	return list.Items
 }
 
-// cacheShows waits until the service's cache has the volume in that state.
+// cacheShows waits until the service's cache has the partition in that state.
 func (h *harness) cacheShows(name string, is func(*v1alpha1.NVMePartition) bool) {
 	h.t.Helper()
-	kind, err := await.NewKind(h.within(enough), h.cache, h.cache, server.Client(), func() *v1alpha1.NVMePartition { return &v1alpha1.NVMePartition{} })
+	shows(h, client.ObjectKey{Namespace: h.namespace, Name: name}, is)
+}
+
+// shows waits until the service's cache has the object in that state; a nil condition
+// is that there is none.
+func shows[T any, P interface {
+	*T
+	client.Object
+}](h *harness, key client.ObjectKey, is func(P) bool) {
+	h.t.Helper()
+	kind, err := await.NewKind(h.within(enough), h.cache, h.cache, server.Client(), func() P { return new(T) })
 	h.must(err)
-	_, err = kind.WaitFor(h.within(enough), types.NamespacedName{Namespace: h.namespace, Name: name}, func(o await.Observation[*v1alpha1.NVMePartition]) (bool, error) {
-		return o.Found && is(o.Object), nil
+	_, err = kind.WaitFor(h.within(enough), key, func(o await.Observation[P]) (bool, error) {
+		return o.Found == (is != nil) && (!o.Found || is(o.Object)), nil
 	})
 	h.must(err)
 }

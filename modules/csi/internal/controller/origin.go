@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/tracing"
@@ -37,6 +38,13 @@ func (s *Server) Origin(ctx context.Context, call any) telemetry.Origin {
 		return s.publishOrigin(ctx, r)
 	case *csi.ControllerUnpublishVolumeRequest:
 		return s.unpublishOrigin(ctx, r)
+	case *csi.CreateSnapshotRequest:
+		o := newSnapshot()
+		if err := s.client.Get(ctx, client.ObjectKey{Name: identity.VolumeName(r.GetName())}, o); err == nil && o.DeletionTimestamp == nil {
+			return telemetry.Origin{Earlier: tracing.Traceparent(o)}
+		}
+	case *csi.DeleteSnapshotRequest:
+		return s.deleteSnapshotOrigin(ctx, r.GetSnapshotId())
 	}
 	return telemetry.Origin{}
 }
@@ -75,6 +83,18 @@ func (s *Server) unpublishOrigin(ctx context.Context, r *csi.ControllerUnpublish
 		o.TraceID, o.Cause = tracing.Derive(held[0].UID, tracing.End), tracing.Traceparent(&held[0])
 	}
 	return o
+}
+
+func (s *Server) deleteSnapshotOrigin(ctx context.Context, id string) telemetry.Origin {
+	h, err := request.ParseSnapshotID(id)
+	if err != nil {
+		return telemetry.Origin{}
+	}
+	o := newSnapshot()
+	if err := s.client.Get(ctx, client.ObjectKey{Name: h.Name}, o); err != nil || string(o.UID) != h.UID {
+		return telemetry.Origin{}
+	}
+	return telemetry.Origin{TraceID: tracing.Derive(o.UID, tracing.End), Cause: tracing.Traceparent(o)}
 }
 
 // knownVolume is the volume of an ID, nil when the cache does not have it.

@@ -19,6 +19,7 @@ var terminal = map[string]map[string]bool{
 		v1alpha1.ReasonBackendUnsupported: true,
 		v1alpha1.ReasonDatasetRefused:     true,
 		v1alpha1.ReasonUnsupported:        true,
+		v1alpha1.ReasonSourceGone:         true,
 	},
 }
 

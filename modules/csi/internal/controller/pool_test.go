@@ -42,9 +42,14 @@ func (h *harness) volumes() []v1alpha1.Volume {
 	return list.Items
 }
 
-// clear deletes the Volumes, and waits until they are gone.
+// clear deletes the Snapshots and Volumes, and waits until they are gone.
 func (h *harness) clear() {
 	h.t.Helper()
+	var snapshots v1alpha1.SnapshotList
+	h.must(server.Client().List(h.within(enough), &snapshots))
+	for _, s := range snapshots.Items {
+		h.must(h.deleteSnapshot(handle.Handle{Kind: handle.Snapshot, Name: s.Name, UID: string(s.UID)}.String()))
+	}
 	for _, v := range h.volumes() {
 		id := handle.Handle{Kind: handle.Volume, Name: v.Name, UID: string(v.UID)}.String()
 		h.must(h.unpublish(h.within(enough), id, ""))
@@ -216,8 +221,8 @@ func TestAVolumeOfAPoolIsValidatedAndRefusedWhatItCannotDo(t *testing.T) {
 	if r := validate(sharedBlockCapability(), nil); r.GetConfirmed() != nil || r.GetMessage() == "" {
 		t.Errorf("got %v", r)
 	}
-	_, err := h.CreateSnapshot(h.within(enough), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
-	wantError(t, err, codes.InvalidArgument, "no snapshots", `"zfs"`)
+	_, err := h.ControllerModifyVolume(h.within(enough), &csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{"x": "y"}})
+	wantError(t, err, codes.InvalidArgument, "no parameter that can change", `"zfs"`)
 }
 
 // TestGetCapacityCountsThePoolsThatPlacementWouldTakePL2 has one pool and one thing

@@ -47,6 +47,7 @@ type Server struct {
 	live            client.Reader
 	inventory       *inventory.Inventory
 	families        []*family
+	snapshots       *await.Kind[*v1alpha1.Snapshot]
 	attachments     *await.Kind[*v1alpha1.NVMeVolumeAttachment]
 	newAttachmentID func() string
 	busy            inflight.Set
@@ -61,6 +62,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Cache == nil || o.Client == nil || o.Live == nil {
 		return nil, fmt.Errorf("controller service: namespace, defaults, default domain, cache, client and live reader are required")
 	}
+	o.Defaults.Namespace = o.Namespace
 	s := &Server{
 		namespace: o.Namespace, defaults: o.Defaults,
 		client: o.Client, live: o.Live, newAttachmentID: o.NewAttachmentID,
@@ -75,6 +77,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 			return nil, err
 		}
 		s.families = append(s.families, f)
+	}
+	if s.snapshots, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newSnapshot); err != nil {
+		return nil, err
 	}
 	if s.attachments, err = await.NewKind(ctx, o.Cache, o.Client, o.Live, newAttachment); err != nil {
 		return nil, err
@@ -96,6 +101,7 @@ func CacheOptions(scheme *runtime.Scheme, namespace string) cache.Options {
 	}
 }
 
+func newSnapshot() *v1alpha1.Snapshot               { return &v1alpha1.Snapshot{} }
 func newAttachment() *v1alpha1.NVMeVolumeAttachment { return &v1alpha1.NVMeVolumeAttachment{} }
 
 func (s *Server) key(name string) types.NamespacedName {

@@ -41,7 +41,7 @@ func (r *Requests) add(request *http.Request) {
 	}
 	resource := request.URL.Path
 	for i, part := range parts {
-		if part == "nvmepartitions" || part == "volumes" || part == "nvmevolumeattachments" {
+		if part == "nvmepartitions" || part == "volumes" || part == "snapshots" || part == "nvmevolumeattachments" {
 			resource = strings.Join(parts[i:], "/")
 			if i+1 < len(parts) {
 				resource = part + "/NAME" + strings.TrimPrefix(strings.Join(parts[i+1:], "/"), parts[i+1])

@@ -43,6 +43,9 @@ type Behaviour struct {
 	NoCandidate string
 	// Refuse, when set, is the reason of Provisioned=False instead of a volume.
 	Refuse string
+	// RefuseSnapshot, when set, is the reason of ReadyToUse=False instead of a
+	// snapshot.
+	RefuseSnapshot string
 	// HoldExport, HoldGrant, HoldRevoke and HoldDelete leave that undone;
 	// HoldRevoke says which proof is missing.
 	HoldExport, HoldGrant, HoldDelete bool
@@ -74,11 +77,11 @@ type Stub struct {
 	known     map[item]bool
 }
 
-// item is an attachment, or the volume of a kind.
+// item is an attachment, a snapshot, or the volume of a kind.
 type item struct {
-	attachment bool
-	kind       v1alpha1.VolumeKind
-	key        types.NamespacedName
+	attachment, snapshot bool
+	kind                 v1alpha1.VolumeKind
+	key                  types.NamespacedName
 }
 
 // Play starts a stub that ends with the test.
@@ -95,7 +98,7 @@ func (s *Server) Play(t testing.TB, namespace string, b Behaviour) *Stub {
 	ctx, cancel := context.WithCancel(context.Background())
 	played := []client.Object{&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}}
 	if b.Pools {
-		played = append(played, &v1alpha1.Volume{})
+		played = append(played, &v1alpha1.Volume{}, &v1alpha1.Snapshot{})
 	}
 	for _, o := range played {
 		informer, err := informers.GetInformer(ctx, o)
@@ -162,9 +165,14 @@ func (s *Stub) enqueue(object any) {
 	if !ok {
 		return
 	}
-	i := item{attachment: true, key: client.ObjectKeyFromObject(o)}
-	if v, ok := o.(v1alpha1.Slice); ok {
-		i.attachment, i.kind = false, v.GetReference().Kind
+	i := item{key: client.ObjectKeyFromObject(o)}
+	switch o := o.(type) {
+	case v1alpha1.Slice:
+		i.kind = o.GetReference().Kind
+	case *v1alpha1.Snapshot:
+		i.snapshot = true
+	default:
+		i.attachment = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +181,7 @@ func (s *Stub) enqueue(object any) {
 	if i.attachment {
 		// The volume may have waited for its attachment to go.
 		for k := range s.known {
-			if !k.attachment {
+			if k.kind != "" {
 				s.queue.Add(k)
 			}
 		}
@@ -187,6 +195,13 @@ func (s *Stub) work(ctx context.Context, i item) error {
 			return client.IgnoreNotFound(err)
 		}
 		return s.attachment(ctx, s.now(), &a)
+	}
+	if i.snapshot {
+		var o v1alpha1.Snapshot
+		if err := s.client.Get(ctx, i.key, &o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return s.takeOrDrop(ctx, s.now(), &o)
 	}
 	v := v1alpha1.NewSlice(i.kind)
 	if err := s.client.Get(ctx, i.key, v); err != nil {

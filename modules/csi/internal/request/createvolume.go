@@ -25,6 +25,8 @@ type Defaults struct {
 	Backend v1alpha1.TargetBackend
 	// TopologyKey of the segment that holds the network domain.
 	TopologyKey string
+	// Namespace of the volumes that have one.
+	Namespace string
 }
 
 // CreateVolume is a valid CreateVolumeRequest.
@@ -45,6 +47,8 @@ type CreateVolume struct {
 	Transport   v1alpha1.Transport
 	// Access has a filesystem exactly if its type is mount.
 	Access Access
+	// Source is nil for a volume that begins empty.
+	Source *Source
 	// Topology is nil when any domain will do.
 	Topology *v1alpha1.TopologyRequirement
 	// Context is what the nodes are told.
@@ -52,13 +56,10 @@ type CreateVolume struct {
 }
 
 // ParseCreateVolume validates the whole request; its errors are ErrInvalid or
-// ErrOutOfRange.
+// ErrOutOfRange, ErrNoSnapshot or ErrNoVolume.
 func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, error) {
 	if err := validateName(r.GetName()); err != nil {
 		return CreateVolume{}, err
-	}
-	if r.GetVolumeContentSource() != nil {
-		return CreateVolume{}, invalidf("volume_content_source: volumes can be neither restored nor cloned by this version")
 	}
 	p, err := parseParameters(r.GetParameters(), d.Backend)
 	if err != nil {
@@ -87,8 +88,14 @@ func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, er
 	if err != nil {
 		return CreateVolume{}, err
 	}
+	// A request that breaks a rule is told so, whether its source exists or not.
+	source, err := parseSource(r.GetVolumeContentSource(), p.kind, d.Namespace)
+	if err != nil {
+		return CreateVolume{}, err
+	}
 	return CreateVolume{
-		Name: r.GetName(), ObjectName: identity.VolumeName(r.GetName()), Size: size,
+		Source: source,
+		Name:   r.GetName(), ObjectName: identity.VolumeName(r.GetName()), Size: size,
 		Kind: p.kind, Backend: p.backend, VolumeManager: p.volumeManager, BlockSize: p.blockSize, Compression: p.compression, Transport: p.transport,
 		Access: access, Topology: topology, Context: p.context,
 	}, nil
@@ -168,10 +175,18 @@ func (c CreateVolume) Fingerprint() (string, error) {
 		Filesystem    v1alpha1.FilesystemType `json:"filesystem,omitempty"`
 		BlockSize     int32                   `json:"blockSize,omitempty"`
 		Compression   string                  `json:"compression,omitempty"`
+		Source        string                  `json:"source,omitempty"`
 		Context       map[string]string       `json:"context,omitempty"`
 	}{
 		Size: c.Size, Backend: c.Backend, VolumeManager: c.VolumeManager, Transport: c.Transport,
 		AccessType: c.Access.Type, AccessMode: c.Access.Mode, Filesystem: c.Access.Filesystem,
-		BlockSize: c.BlockSize, Compression: c.Compression, Context: c.Context.Encode(),
+		BlockSize: c.BlockSize, Compression: c.Compression, Source: c.sourceID(), Context: c.Context.Encode(),
 	})
+}
+
+func (c CreateVolume) sourceID() string {
+	if c.Source == nil {
+		return ""
+	}
+	return c.Source.Handle.String()
 }

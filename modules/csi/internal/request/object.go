@@ -2,7 +2,9 @@ package request
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -19,7 +21,7 @@ func (c CreateVolume) Object() (v1alpha1.Slice, error) {
 	}
 	named := metav1.ObjectMeta{Name: c.ObjectName}
 	if c.Kind == v1alpha1.KindVolume {
-		return &v1alpha1.Volume{ObjectMeta: named, Spec: v1alpha1.VolumeSpec{
+		v := &v1alpha1.Volume{ObjectMeta: named, Spec: v1alpha1.VolumeSpec{
 			Type:               v1alpha1.VolumeBlock,
 			Capacity:           c.Size,
 			Transport:          protocols[c.Transport],
@@ -31,7 +33,16 @@ func (c CreateVolume) Object() (v1alpha1.Slice, error) {
 			DeletionPolicy:     v1alpha1.DeletionDelete,
 			Topology:           c.Topology,
 			RequestFingerprint: fingerprint,
-		}}, nil
+		}}
+		if c.Source != nil {
+			switch h := c.Source.Handle; h.Kind {
+			case handle.Snapshot:
+				v.Spec.SourceSnapshot = &v1alpha1.SnapshotReference{Name: h.Name, UID: types.UID(h.UID)}
+			case handle.Volume:
+				v.Spec.SourceVolume = &v1alpha1.VolumeReference{Kind: v1alpha1.KindVolume, Name: h.Name, UID: types.UID(h.UID)}
+			}
+		}
+		return v, nil
 	}
 	return &v1alpha1.NVMePartition{ObjectMeta: named, Spec: v1alpha1.NVMePartitionSpec{
 		Size:               c.Size,

@@ -152,7 +152,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 		},
 		"placement": func() error {
 			for _, kind := range []v1alpha1.VolumeKind{v1alpha1.KindNVMePartition, v1alpha1.KindVolume} {
-				r := &placement.Reconciler{Kind: kind, Client: mgr.GetClient(), Ledger: ledger, Recorder: recorder, Tracer: tracer}
+				r := &placement.Reconciler{
+					Kind: kind, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Ledger: ledger, Recorder: recorder, Tracer: tracer,
+				}
 				if err := r.SetupWithManager(mgr); err != nil {
 					return err
 				}

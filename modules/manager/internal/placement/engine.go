@@ -71,6 +71,8 @@ type Request struct {
 	// Source, when set, is the drive that holds what the volume is a copy of; a
 	// copy stays there.
 	Source *DriveID
+	// SourcePool is the same for pools.
+	SourcePool *PoolID
 }
 
 // DriveID names a drive: a serial number alone is not unique until proved so.
@@ -139,7 +141,7 @@ func Decide(now time.Time, request Request, nodes []*Node) *Placement {
 		if request.Pool {
 			for i := range node.Pools {
 				pool := &node.Pools[i]
-				if pool.refuses(refused, request) == "" {
+				if pool.refuses(node.Name, refused, request) == "" {
 					candidate := rank{preference, pool.Free - request.Size, false, node.Name, string(pool.GUID)}
 					if chosen == nil || candidate.betterThan(best) {
 						best, chosen = candidate, &Placement{DriveID: DriveID{Node: node.Name}, Pool: pool.GUID, Domain: node.Domain}
@@ -175,7 +177,7 @@ func Explain(now time.Time, request Request, nodes []*Node) []Rejection {
 		refused := node.refuses(now, request)
 		if request.Pool {
 			for i := range node.Pools {
-				if reason := node.Pools[i].refuses(refused, request); reason != "" {
+				if reason := node.Pools[i].refuses(node.Name, refused, request); reason != "" {
 					rejected = append(rejected, Rejection{node.Name, string(node.Pools[i].GUID), reason})
 				}
 			}
@@ -211,12 +213,14 @@ func (n *Node) refuses(now time.Time, request Request) Reason {
 }
 
 // refuses is why the pool cannot hold the volume.
-func (p *Pool) refuses(nodeRefusal Reason, request Request) Reason {
+func (p *Pool) refuses(node string, nodeRefusal Reason, request Request) Reason {
 	switch {
 	case p.Refusal != "":
 		return p.Refusal
 	case nodeRefusal != "":
 		return nodeRefusal
+	case request.SourcePool != nil && *request.SourcePool != PoolID{node, p.GUID}:
+		return NotTheSourcePool
 	case p.Full:
 		return eligibility.TooManyVolumes
 	case p.Free < request.Size:

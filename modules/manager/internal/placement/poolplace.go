@@ -10,8 +10,9 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// PlaceVolume is Place for a Volume. Its placement names a pool.
-func (l *Ledger) PlaceVolume(v *v1alpha1.Volume) Attempt {
+// PlaceVolume is Place for a Volume. Its placement names a pool. The snapshot is the
+// one that the volume is made of, nil when there is none.
+func (l *Ledger) PlaceVolume(v *v1alpha1.Volume, snapshot *v1alpha1.Snapshot) Attempt {
 	var attempt Attempt
 	l.apply(func() Change {
 		if l.pools.placed[v.UID] != nil || l.pools.decided[v.UID] != nil || l.sent[v.UID] == v.ResourceVersion && v.ResourceVersion != "" {
@@ -21,12 +22,12 @@ func (l *Ledger) PlaceVolume(v *v1alpha1.Volume) Attempt {
 			attempt.Placement, attempt.Refusal = reservedPool(v, l.owners[reserved[0]])
 			return Change{}
 		}
-		request, refusal := volumeRequest(v)
+		request, refusal := l.volumeRequest(v, snapshot)
 		if refusal == "" {
 			now := l.clock()
 			if placement := Decide(now, request, l.snapshot); placement != nil {
 				delete(l.pools.waiting, v.UID)
-				l.pools.decided[v.UID] = &share{name: v.Name, uid: v.UID, pool: poolID{placement.Node, placement.Pool}, size: request.Size}
+				l.pools.decided[v.UID] = &share{name: v.Name, uid: v.UID, pool: PoolID{placement.Node, placement.Pool}, size: request.Size}
 				change := l.rebuild(placement.Node)
 				change.ReserveOwners = append(change.ReserveOwners, placement.Node)
 				return change
@@ -52,7 +53,7 @@ func reservedPool(v *v1alpha1.Volume, owner *v1alpha1.StorageNode) (*Placement, 
 }
 
 // volumeRequest is what a Volume asks for, or why it cannot be had.
-func volumeRequest(v *v1alpha1.Volume) (Request, string) {
+func (l *Ledger) volumeRequest(v *v1alpha1.Volume, snapshot *v1alpha1.Snapshot) (Request, string) {
 	request := Request{Pool: true, Size: shareOf(v).size, Backend: v.GetTargetBackend(), Transport: v.GetTransport()}
 	if v.Spec.Topology != nil {
 		request.Topology = *v.Spec.Topology
@@ -62,12 +63,29 @@ func volumeRequest(v *v1alpha1.Volume) (Request, string) {
 		return request, fmt.Sprintf("this version places no volumes of type %s", v.Spec.Type)
 	case v.Spec.Provenance != v1alpha1.ProvenanceDynamic:
 		return request, fmt.Sprintf("this version places no volumes of provenance %s", v.Spec.Provenance)
-	case v.Spec.SourceSnapshot != nil:
-		return request, fmt.Sprintf("snapshot %s cannot be restored: this version places no restored volumes", v.Spec.SourceSnapshot.Name)
-	case v.Spec.SourceVolume != nil:
-		return request, fmt.Sprintf("%s %s cannot be cloned: this version places no clones", v.Spec.SourceVolume.Kind, v.Spec.SourceVolume.Name)
 	}
-	return request, ""
+	var refusal string
+	request.SourcePool, refusal = l.sourcePool(v, snapshot)
+	return request, refusal
+}
+
+// sourcePool is where the source of a Volume is, where it has to stay; nil for one
+// that is made anew.
+func (l *Ledger) sourcePool(v *v1alpha1.Volume, snapshot *v1alpha1.Snapshot) (*PoolID, string) {
+	switch of, copied := v.Spec.SourceSnapshot, v.Spec.SourceVolume; {
+	case of != nil && (snapshot == nil || snapshot.UID != of.UID):
+		return nil, fmt.Sprintf("there is no Snapshot %s with UID %s", of.Name, of.UID)
+	case of != nil && snapshot.Status.PoolGUID == "":
+		return nil, fmt.Sprintf("Snapshot %s is not taken yet", of.Name)
+	case of != nil:
+		return &PoolID{snapshot.Spec.NodeName, snapshot.Status.PoolGUID}, ""
+	case copied != nil && l.pools.placed[copied.UID] == nil:
+		return nil, fmt.Sprintf("there is no %s %s with UID %s on a pool", copied.Kind, copied.Name, copied.UID)
+	case copied != nil:
+		pool := l.pools.placed[copied.UID].pool
+		return &pool, ""
+	}
+	return nil, ""
 }
 
 // WaitingVolumes lists the Volumes that found no pool, in order of their names.
@@ -104,7 +122,7 @@ func (l *Ledger) PlanPools(owner string) (PoolPlan, bool) {
 	}
 	plan := PoolPlan{Owner: o}
 	l.eachShare(o, func(s *share, pending int64) {
-		plan.Reservations = append(plan.Reservations, v1alpha1.PoolReservation{PoolGUID: s.pool.guid, Name: s.name, UID: s.uid, Size: pending})
+		plan.Reservations = append(plan.Reservations, v1alpha1.PoolReservation{PoolGUID: s.pool.GUID, Name: s.name, UID: s.uid, Size: pending})
 	})
 	slices.SortFunc(plan.Reservations, func(a, b v1alpha1.PoolReservation) int { return cmp.Compare(a.UID, b.UID) })
 	return plan, true

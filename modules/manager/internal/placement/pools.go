@@ -12,17 +12,17 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// poolID names a pool: whose it is counts as much as which one it is.
-type poolID struct {
-	owner string
-	guid  v1alpha1.PoolGUID
+// PoolID names a pool: whose it is counts as much as which one it is.
+type PoolID struct {
+	Owner string
+	GUID  v1alpha1.PoolGUID
 }
 
 // share is the space of one Volume on one pool.
 type share struct {
 	name string
 	uid  types.UID
-	pool poolID
+	pool PoolID
 	// size in bytes that the volume takes, and how much of it was seen on the pool.
 	size, made int64
 	// accounted is the generation of the first sample that contains what was seen; 0
@@ -45,7 +45,7 @@ func (s *share) key() client.ObjectKey { return client.ObjectKey{Name: s.name} }
 // pools is the Ledger's part about pools.
 type pools struct {
 	placed   map[types.UID]*share
-	byPool   map[poolID]map[types.UID]*share
+	byPool   map[PoolID]map[types.UID]*share
 	declared index                  // owners by the pool's GUID
 	reserved index                  // owners by the UID of a Volume that they reserve for
 	gone     map[types.UID]struct{} // Volumes that some owner still reserves for
@@ -55,7 +55,7 @@ type pools struct {
 
 func newPools() pools {
 	return pools{
-		placed: map[types.UID]*share{}, byPool: map[poolID]map[types.UID]*share{}, declared: index{}, reserved: index{},
+		placed: map[types.UID]*share{}, byPool: map[PoolID]map[types.UID]*share{}, declared: index{}, reserved: index{},
 		gone: map[types.UID]struct{}{}, decided: map[types.UID]*share{}, waiting: map[types.UID]client.ObjectKey{},
 	}
 }
@@ -63,7 +63,7 @@ func newPools() pools {
 // shareOf reads what a Volume takes of the pool that it is, or would be, placed on.
 func shareOf(v *v1alpha1.Volume) *share {
 	s := &share{
-		name: v.Name, uid: v.UID, pool: poolID{v.Spec.OwnerNode, v.Spec.PoolGUID},
+		name: v.Name, uid: v.UID, pool: PoolID{v.Spec.OwnerNode, v.Spec.PoolGUID},
 		size: zvolSize(max(v.Spec.Capacity, v.Status.ActualCapacity), v.Spec.VolBlockSize), accounted: v.Status.AccountedGeneration,
 	}
 	if v.Status.ActualCapacity > 0 {
@@ -97,18 +97,18 @@ func (l *Ledger) eachShare(owner *v1alpha1.StorageNode, visit func(s *share, pen
 	}
 	for _, guid := range owner.Spec.AuthoritativePoolGUIDs {
 		generation := sampleOf(owner, guid).SampleGeneration
-		for _, s := range l.pools.byPool[poolID{owner.Name, guid}] {
+		for _, s := range l.pools.byPool[PoolID{owner.Name, guid}] {
 			tell(s, generation)
 		}
 	}
 	for i := range owner.Status.Reservations {
 		r := &owner.Status.Reservations[i]
 		if _, gone := l.pools.gone[r.UID]; !gone && l.pools.placed[r.UID] == nil {
-			visit(&share{name: r.Name, uid: r.UID, pool: poolID{owner.Name, r.PoolGUID}, size: r.Size}, r.Size)
+			visit(&share{name: r.Name, uid: r.UID, pool: PoolID{owner.Name, r.PoolGUID}, size: r.Size}, r.Size)
 		}
 	}
 	for _, s := range l.pools.decided {
-		if s.pool.owner == owner.Name {
+		if s.pool.Owner == owner.Name {
 			visit(s, s.size)
 		}
 	}
@@ -133,7 +133,7 @@ func (l *Ledger) describePools(node *Node, object *v1alpha1.RDMAStorageNode, own
 	}
 	taken, waiting := map[v1alpha1.PoolGUID]int64{}, 0
 	l.eachShare(owner, func(s *share, pending int64) {
-		taken[s.pool.guid] = capacity.Sum(taken[s.pool.guid], pending)
+		taken[s.pool.GUID] = capacity.Sum(taken[s.pool.GUID], pending)
 		waiting++
 	})
 	for _, guid := range owner.Spec.AuthoritativePoolGUIDs {
@@ -238,7 +238,7 @@ func (l *Ledger) undecideVolume(uid types.UID) Change {
 		return Change{}
 	}
 	delete(l.pools.decided, uid)
-	return l.rebuild(s.pool.owner)
+	return l.rebuild(s.pool.Owner)
 }
 
 // recheckPools drops the decisions for an owner that what is known of it now does
@@ -246,7 +246,7 @@ func (l *Ledger) undecideVolume(uid types.UID) Change {
 func (l *Ledger) recheckPools(owner string) Change {
 	var decided []*share
 	for _, s := range l.pools.decided {
-		if s.pool.owner == owner {
+		if s.pool.Owner == owner {
 			decided = append(decided, s)
 		}
 	}
@@ -268,8 +268,8 @@ func (l *Ledger) recheckPools(owner string) Change {
 
 // stands tells whether a decision is still possible, with all others that were made.
 func (l *Ledger) stands(s *share) bool {
-	owner := l.owners[s.pool.owner]
-	if owner == nil || !slices.Contains(owner.Spec.AuthoritativePoolGUIDs, s.pool.guid) {
+	owner := l.owners[s.pool.Owner]
+	if owner == nil || !slices.Contains(owner.Spec.AuthoritativePoolGUIDs, s.pool.GUID) {
 		return false
 	}
 	taken, waiting := int64(0), 0
@@ -279,7 +279,7 @@ func (l *Ledger) stands(s *share) bool {
 			taken = capacity.Sum(taken, pending)
 		}
 	})
-	sample := sampleOf(owner, s.pool.guid)
+	sample := sampleOf(owner, s.pool.GUID)
 	return sample.Ready && taken <= sample.FreeBytes && waiting <= v1alpha1.MaxReservations
 }
 
@@ -302,12 +302,12 @@ func (l *Ledger) volumeSeen(v *v1alpha1.Volume) {
 			l.pools.byPool[s.pool] = map[types.UID]*share{}
 		}
 		l.pools.byPool[s.pool][v.UID] = s
-		change.merge(l.rebuild(s.pool.owner))
-		change.merge(l.recheckPools(s.pool.owner))
+		change.merge(l.rebuild(s.pool.Owner))
+		change.merge(l.recheckPools(s.pool.Owner))
 		// Where it is not reserved it may have to be, and where it is not placed it
 		// must not.
 		change.Owners = append(change.Owners, l.pools.reserved.names(string(v.UID))...)
-		change.Owners = append(change.Owners, s.pool.owner)
+		change.Owners = append(change.Owners, s.pool.Owner)
 		return change
 	})
 }
@@ -336,7 +336,7 @@ func (l *Ledger) forgetVolume(uid types.UID) Change {
 		if len(l.pools.byPool[s.pool]) == 0 {
 			delete(l.pools.byPool, s.pool)
 		}
-		change.merge(l.rebuild(s.pool.owner))
+		change.merge(l.rebuild(s.pool.Owner))
 	}
 	for _, owner := range reserved {
 		change.merge(l.rebuild(owner))

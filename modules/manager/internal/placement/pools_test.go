@@ -159,14 +159,14 @@ func reservePools(t *testing.T, l *Ledger) *v1alpha1.StorageNode {
 func TestVolumeIsReservedThenPlacedThenPartOfTheSample(t *testing.T) {
 	l := poolLedger(map[v1alpha1.PoolGUID]int64{poolA: 3 * gib})
 	v, other := aVolume("v1", 2*gib), aVolume("v2", 2*gib)
-	if attempt := l.PlaceVolume(v); attempt.Placement != nil || attempt.Refusal != "" {
+	if attempt := l.PlaceVolume(v, nil); attempt.Placement != nil || attempt.Refusal != "" {
 		t.Fatalf("before the reservation: %+v", attempt)
 	}
-	if attempt := l.PlaceVolume(other); attempt.Refusal == "" {
+	if attempt := l.PlaceVolume(other, nil); attempt.Refusal == "" {
 		t.Fatalf("the rest is too small for another one: %+v", attempt)
 	}
 	reservePools(t, l)
-	attempt := l.PlaceVolume(v)
+	attempt := l.PlaceVolume(v, nil)
 	if diff := cmp.Diff(&Placement{DriveID: DriveID{Node: "n1"}, Pool: poolA, Domain: "default"}, attempt.Placement); diff != "" {
 		t.Fatalf("placement (-want +got):\n%s", diff)
 	}
@@ -195,11 +195,11 @@ func TestPoolThatTwoNodesDeclareIsNotUsed(t *testing.T) {
 	l.nodeSeen(aNode("n2"))
 	l.leaseSeen(aLease("n2", now))
 	l.ownerSeen(anOwner("n2", 1, map[v1alpha1.PoolGUID]int64{poolA: 3 * gib}))
-	if got := l.PlaceVolume(aVolume("v", gib)).Refusal; got != "0/2 pools can hold 1042Mi: 2 pool declared by several storage nodes" {
+	if got := l.PlaceVolume(aVolume("v", gib), nil).Refusal; got != "0/2 pools can hold 1042Mi: 2 pool declared by several storage nodes" {
 		t.Errorf("refusal = %q", got)
 	}
 	l.ownerGone(&v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
-	if attempt := l.PlaceVolume(aVolume("v", gib)); attempt.Refusal != "" {
+	if attempt := l.PlaceVolume(aVolume("v", gib), nil); attempt.Refusal != "" {
 		t.Errorf("after the other one is gone: %q", attempt.Refusal)
 	}
 }
@@ -215,8 +215,61 @@ func TestVolumesThatThisVersionCannotPlace(t *testing.T) {
 	} {
 		v := aVolume("v", gib)
 		change(v)
-		if attempt := poolLedger(map[v1alpha1.PoolGUID]int64{poolA: 9 * gib}).PlaceVolume(v); attempt.Refusal == "" {
+		if attempt := poolLedger(map[v1alpha1.PoolGUID]int64{poolA: 9 * gib}).PlaceVolume(v, nil); attempt.Refusal == "" {
 			t.Errorf("%s: %+v", name, attempt)
+		}
+	}
+}
+
+// A volume that is made of another one, or of a snapshot, goes to its pool or nowhere.
+func TestCopiesStayOnThePoolOfTheirSource(t *testing.T) {
+	ledger := func() *Ledger {
+		l := poolLedger(map[v1alpha1.PoolGUID]int64{poolA: 2 * gib, poolB: 9 * gib})
+		source := aVolume("source", gib)
+		source.Spec.OwnerNode, source.Spec.PoolGUID, source.Spec.NetworkDomain = "n1", poolA, "default"
+		source.Status.ActualCapacity, source.Status.AccountedGeneration = gib, 1
+		l.volumeSeen(source)
+		return l
+	}
+	snapshot := &v1alpha1.Snapshot{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "s"}, Spec: v1alpha1.SnapshotSpec{NodeName: "n1"}}
+	taken := snapshot.DeepCopy()
+	taken.Status.PoolGUID = poolA
+	restored := func(v *v1alpha1.Volume) { v.Spec.SourceSnapshot = &v1alpha1.SnapshotReference{Name: "s", UID: "s"} }
+	copied := func(uid types.UID) func(*v1alpha1.Volume) {
+		return func(v *v1alpha1.Volume) {
+			v.Spec.SourceVolume = &v1alpha1.VolumeReference{Kind: v1alpha1.KindVolume, Name: "source", UID: uid}
+		}
+	}
+	source := aVolume("source", gib).UID
+	for name, c := range map[string]struct {
+		change   func(*v1alpha1.Volume)
+		size     int64
+		snapshot *v1alpha1.Snapshot
+		refusal  string
+	}{
+		"made anew, to the largest pool": {func(*v1alpha1.Volume) {}, gib, nil, ""},
+		"restored":                       {restored, gib, taken, ""},
+		"copied":                         {copied(source), gib, nil, ""},
+		"restored, too large":            {restored, 3 * gib, taken, "0/2 pools can hold 3122Mi: 1 insufficient space, 1 not the pool of the source"},
+		"of a snapshot that is not":      {restored, gib, nil, "there is no Snapshot s with UID s"},
+		"of one that is not taken":       {restored, gib, snapshot, "Snapshot s is not taken yet"},
+		"of a volume of another life":    {copied("other"), gib, nil, "there is no Volume source with UID other on a pool"},
+	} {
+		l, v := ledger(), aVolume("v", c.size)
+		c.change(v)
+		if attempt := l.PlaceVolume(v, c.snapshot); attempt.Refusal != c.refusal {
+			t.Errorf("%s: refusal %q, want %q", name, attempt.Refusal, c.refusal)
+			continue
+		}
+		if c.refusal != "" {
+			continue
+		}
+		want := poolA
+		if v.Spec.SourceSnapshot == nil && v.Spec.SourceVolume == nil {
+			want = poolB
+		}
+		if got := l.pools.decided[v.UID].pool; got != (PoolID{"n1", want}) {
+			t.Errorf("%s: placed on %+v, want %s", name, got, want)
 		}
 	}
 }
@@ -316,7 +369,7 @@ func (m *market) place(c *contender) {
 	if v == nil {
 		return
 	}
-	attempt := c.ledger.PlaceVolume(v)
+	attempt := c.ledger.PlaceVolume(v, nil)
 	now := m.volumes[v.Name]
 	if attempt.Placement == nil || now == nil || now.ResourceVersion != v.ResourceVersion {
 		return

@@ -8,9 +8,10 @@ type Reason = eligibility.Reason
 
 // Reasons that depend on the time, or on other volumes.
 const (
-	NodeSilent      Reason = "storage node without heartbeat"
-	NotTheSource    Reason = "not the drive of the source"
-	OutsideTopology Reason = "outside the requested network domains"
+	NodeSilent       Reason = "storage node without heartbeat"
+	NotTheSource     Reason = "not the drive of the source"
+	NotTheSourcePool Reason = "not the pool of the source"
+	OutsideTopology  Reason = "outside the requested network domains"
 	// ClockAhead: what the node says it has seen of its pools lies in the future.
 	ClockAhead Reason = "storage node's clock ahead"
 )

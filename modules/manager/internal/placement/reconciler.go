@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -45,6 +47,9 @@ type Reconciler struct {
 	Kind v1alpha1.VolumeKind
 	// Client reads from the cache.
 	Client client.Client
+	// Live reads from the API server, which may know a snapshot that the cache does not
+	// know yet.
+	Live client.Reader
 	// Ledger decides.
 	Ledger *Ledger
 	// Recorder of events.
@@ -93,7 +98,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	room := waiting(func(c Change) bool { return c.Room })
 	reasons := waiting(func(c Change) bool { return c.Reasons })
-	return ctrl.NewControllerManagedBy(mgr).Named(name).
+	b := ctrl.NewControllerManagedBy(mgr)
+	if r.Kind == v1alpha1.KindVolume {
+		always := waiting(func(Change) bool { return true })
+		b.Watches(&v1alpha1.Snapshot{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return always(Change{})
+		}), builder.WithPredicates(taken()))
+	}
+	return b.Named(name).
 		For(v1alpha1.NewSlice(r.Kind), builder.WithPredicates(unplaced)).
 		WatchesRawSource(Source(r.Ledger, now, 0)).
 		WatchesRawSource(Source(r.Ledger, room, retryDelay)).
@@ -125,7 +137,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case *v1alpha1.NVMePartition:
 		attempt = r.Ledger.Place(p)
 	case *v1alpha1.Volume:
-		attempt = r.Ledger.PlaceVolume(p)
+		snapshot, err := r.snapshot(ctx, p)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		attempt = r.Ledger.PlaceVolume(p, snapshot)
 	}
 	switch {
 	case attempt.Placement != nil:
@@ -136,6 +152,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, r.refuse(ctx, p, attempt.Refusal, began.(time.Time))
 	}
 	return reconcile.Result{}, nil
+}
+
+// taken lets through that a snapshot has a pool now.
+func taken() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.(*v1alpha1.Snapshot).Status.PoolGUID != e.ObjectNew.(*v1alpha1.Snapshot).Status.PoolGUID
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// snapshot reads the one that a Volume is made of; nil when there is none.
+func (r *Reconciler) snapshot(ctx context.Context, v *v1alpha1.Volume) (*v1alpha1.Snapshot, error) {
+	of := v.Spec.SourceSnapshot
+	if of == nil {
+		return nil, nil
+	}
+	var found *v1alpha1.Snapshot
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		s := &v1alpha1.Snapshot{}
+		switch err := reader.Get(ctx, client.ObjectKey{Name: of.Name}, s); {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("read Snapshot %s: %w", of.Name, err)
+		}
+		if found = s; s.UID == of.UID && s.Status.PoolGUID != "" {
+			break
+		}
+	}
+	return found, nil
 }
 
 // copyOf copies an object of either kind.

@@ -3,9 +3,12 @@ package placement
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -113,5 +116,55 @@ func TestRefusalIsWrittenOnceAndToldOnce(t *testing.T) {
 	}
 	if writes != 1 || len(recorder.Events) != 1 {
 		t.Errorf("%d writes and %d events for one reason, want one of each", writes, len(recorder.Events))
+	}
+}
+
+// A snapshot that is taken is not missed because the cache is behind: the request would
+// be withdrawn.
+func TestSnapshotIsReadPastTheCache(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := &v1alpha1.Snapshot{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "s"}, Spec: v1alpha1.SnapshotSpec{NodeName: "n1"}}
+	taken := snapshot.DeepCopy()
+	taken.Status.PoolGUID = poolA
+	other := taken.DeepCopy()
+	other.UID = "another"
+	for name, c := range map[string]struct {
+		cached, live []client.Object
+		refusal      string
+	}{
+		"known":                    {[]client.Object{taken}, nil, ""},
+		"not in the cache yet":     {nil, []client.Object{taken}, ""},
+		"its status is not yet":    {[]client.Object{snapshot}, []client.Object{taken}, ""},
+		"the cache has an old one": {[]client.Object{other}, []client.Object{taken}, ""},
+		"it was never taken":       {[]client.Object{snapshot}, []client.Object{snapshot}, "Snapshot s is not taken yet"},
+		"there is none":            {nil, nil, "there is no Snapshot s with UID s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := aVolume("v", gib)
+			v.ResourceVersion = ""
+			v.Spec.SourceSnapshot = &v1alpha1.SnapshotReference{Name: "s", UID: "s"}
+			build := func(objects ...client.Object) client.Client {
+				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Volume{}).Build()
+			}
+			ledger := poolLedger(map[v1alpha1.PoolGUID]int64{poolA: 9 * gib})
+			cached := build(append(c.cached, v)...)
+			r := &Reconciler{Kind: v1alpha1.KindVolume, Client: cached, Live: build(c.live...), Ledger: ledger, Recorder: events.NewFakeRecorder(10)}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(v)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := cached.Get(t.Context(), client.ObjectKeyFromObject(v), v); err != nil {
+				t.Fatal(err)
+			}
+			refusal := ""
+			if placed := meta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionPlaced); placed != nil {
+				refusal = placed.Message
+			}
+			if decided := ledger.pools.decided[v.UID] != nil; decided != (c.refusal == "") || !strings.Contains(refusal, c.refusal) {
+				t.Errorf("placed: %t, refused: %q, want %q", decided, refusal, c.refusal)
+			}
+		})
 	}
 }

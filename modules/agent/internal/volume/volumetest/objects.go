@@ -89,6 +89,16 @@ func (n *Node) Volume(name string, size int64) *v1alpha1.Volume {
 	}
 }
 
+// Snapshot is a snapshot of a volume of the node.
+func (n *Node) Snapshot(name string, of *v1alpha1.Volume) *v1alpha1.Snapshot {
+	return &v1alpha1.Snapshot{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: UID("snapshot " + name), Generation: 1, Finalizers: []string{v1alpha1.SliceFinalizer}},
+		Spec: v1alpha1.SnapshotSpec{
+			Source: of.GetReference(), NodeName: n.Name, RequestFingerprint: fmt.Sprintf("%x", sha256.Sum256([]byte(name))),
+		},
+	}
+}
+
 // StorageNode declares pool PoolGUID to be the node's.
 func (n *Node) StorageNode() *v1alpha1.StorageNode {
 	return &v1alpha1.StorageNode{

@@ -26,7 +26,7 @@ func (h *Host) zfs(_ context.Context, args []string, _ string) (stdout, stderr s
 		return finish(h.destroy(args[1:]))
 	}
 	change := map[string]func([]string) error{
-		"create": h.create, "set": h.set, "inherit": h.inherit, "snapshot": h.snapshot, "clone": h.clone,
+		"create": h.create, "set": h.set, "inherit": h.inherit, "snapshot": h.snapshot, "clone": h.clone, "promote": h.promote,
 		"hold": h.hold, "release": h.release,
 	}[args[0]]
 	if change == nil {
@@ -193,10 +193,7 @@ func (h *Host) set(args []string) error {
 		case "volsize":
 			err = h.resize(p, d, value, refuse)
 		case "refreservation":
-			d.reserved = 0
-			if value != "none" {
-				d.reserved, err = bytesOf(value)
-			}
+			err = p.reserve(d, value, refuse)
 		case "quota", "refquota":
 			err = d.limit(property, value, refuse)
 		default:
@@ -206,6 +203,26 @@ func (h *Host) set(args []string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// reserve sets a refreservation; "auto" is that of a volume which is not sparse.
+func (p *pool) reserve(d *dataset, value string, refuse func(string, ...any) error) error {
+	var n int64
+	var err error
+	switch value {
+	case "none":
+	case "auto":
+		n = reservation(d)
+	default:
+		if n, err = bytesOf(value); err != nil {
+			return refuse("%v", err)
+		}
+	}
+	if n-max(d.reserved, d.used) > p.available() {
+		return refuse("out of space")
+	}
+	d.reserved = n
 	return nil
 }
 
@@ -341,6 +358,53 @@ func (h *Host) clone(args []string) error {
 		}
 	}
 	h.add(p, d)
+	return nil
+}
+
+// promote gives a clone the snapshot that it was made from and all older ones.
+func (h *Host) promote(args []string) error {
+	switch {
+	case len(args) == 0:
+		return usage("missing clone filesystem argument")
+	case strings.HasPrefix(args[0], "-"):
+		return usage("invalid option '%s'", args[0][1:]) // it knows no "--" either
+	case len(args) > 1:
+		return usage("too many arguments")
+	}
+	name := args[0]
+	p, d, err := h.open(name)
+	if err != nil {
+		return err
+	}
+	if d.origin == "" {
+		return fail(1, "cannot promote '%s': not a cloned filesystem", name)
+	}
+	origin := p.sets[d.origin]
+	head, _, _ := strings.Cut(origin.name, "@")
+	var moved []*dataset
+	for _, s := range p.sorted() {
+		of, id, snapshot := strings.Cut(s.name, "@")
+		if !snapshot || of != head || s.order > origin.order {
+			continue
+		}
+		if p.sets[name+"@"+id] != nil {
+			return fail(1, "cannot promote '%s': conflicting snapshot '%s' from parent '%s'", name, id, origin.name)
+		}
+		moved = append(moved, s)
+	}
+	d.origin, p.sets[head].origin = p.sets[head].origin, origin.name
+	for _, s := range moved {
+		before := s.name
+		_, id, _ := strings.Cut(before, "@")
+		delete(p.sets, before)
+		s.name = name + "@" + id
+		p.sets[s.name] = s
+		for _, other := range p.sets {
+			if other.origin == before {
+				other.origin = s.name
+			}
+		}
+	}
 	return nil
 }
 

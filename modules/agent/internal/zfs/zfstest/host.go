@@ -173,6 +173,30 @@ func (h *Host) Zvols() []Zvol {
 	return out
 }
 
+// Snap is a snapshot as ZFS has it.
+type Snap struct {
+	Name, UID string
+	// Deferred is true when it goes with the last of its Clones.
+	Deferred bool
+	Clones   []string
+}
+
+// Snapshots lists the snapshots of all imported pools by name.
+func (h *Host) Snapshots() []Snap {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []Snap
+	for _, p := range h.pools {
+		for _, d := range p.sets {
+			if d.kind == "snapshot" {
+				out = append(out, Snap{Name: d.name, UID: d.props[zfs.UIDProperty], Deferred: d.deferred, Clones: p.clones(d.name)})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Snap) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
 // SetOpen makes exactly these devices open, as an export does.
 func (h *Host) SetOpen(paths map[string]bool) {
 	h.mu.Lock()

@@ -281,7 +281,11 @@ func (h *Host) property(d *dataset, name string) (value, source string) {
 			return d.origin, "-"
 		}
 		return "-", "-"
-	case "volsize", "volblocksize", "refreservation":
+	case "volsize":
+		if head, _, _ := strings.Cut(d.name, "@"); p.sets[head].kind != "volume" {
+			return "-", "-"
+		}
+	case "volblocksize", "refreservation":
 		if !volume {
 			return "-", "-"
 		}

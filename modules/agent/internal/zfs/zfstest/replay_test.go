@@ -93,9 +93,15 @@ var before = map[string]func(*testing.T, *zfstest.Host){
 	"snapshot-ok":           func(_ *testing.T, h *zfstest.Host) { open(h) },
 	"hold-ok":               func(t *testing.T, h *zfstest.Host) { must(t, h, "zfs snapshot tank/v1@h1") },
 	"hold-tag-200":          func(t *testing.T, h *zfstest.Host) { must(t, h, "zfs snapshot tank/v1@h2") },
-	"destroy-has-children":  func(t *testing.T, h *zfstest.Host) { must(t, h, "zfs create tank/par", "zfs create -V 16M tank/par/c") },
-	"destroy-ok":            func(t *testing.T, h *zfstest.Host) { must(t, h, "zfs create -p -V 16M tank/npar/x") },
-	"import-missing-name":   func(_ *testing.T, h *zfstest.Host) { h.Import("solo", "4193961674940177254", 1<<30) },
+	"promote-ok": func(t *testing.T, h *zfstest.Host) {
+		must(t, h, "zfs release "+strings.Repeat("t", 200)+" tank/v1@h2", "zfs destroy tank/v1@h2", "zfs snapshot tank/v1@p1", "zfs clone tank/v1@p1 tank/pc")
+	},
+	"promote-conflict": func(t *testing.T, h *zfstest.Host) {
+		must(t, h, "zfs promote tank/v1", "zfs snapshot tank/v1@p2", "zfs clone tank/v1@p2 tank/pd", "zfs snapshot tank/pd@p1")
+	},
+	"destroy-has-children": func(t *testing.T, h *zfstest.Host) { must(t, h, "zfs create tank/par", "zfs create -V 16M tank/par/c") },
+	"destroy-ok":           func(t *testing.T, h *zfstest.Host) { must(t, h, "zfs create -p -V 16M tank/npar/x") },
+	"import-missing-name":  func(_ *testing.T, h *zfstest.Host) { h.Import("solo", "4193961674940177254", 1<<30) },
 	"ro-create": func(t *testing.T, h *zfstest.Host) {
 		must(t, h, "zfs create -V 16M solo/v")
 		h.SetReadOnly("solo", true)
@@ -153,7 +159,7 @@ func unmodelled(r recording) string {
 		return "encryption"
 	case r.Argv[0] == "zpool" && r.Argv[1] != "list" && r.Argv[1] != "get":
 		return "zpool " + r.Argv[1] + ": the product never does that"
-	case r.Argv[0] == "zfs" && !slices.Contains([]string{"create", "get", "list", "set", "inherit", "destroy", "snapshot", "clone", "hold", "release"}, r.Argv[1]):
+	case r.Argv[0] == "zfs" && !slices.Contains([]string{"create", "get", "list", "set", "inherit", "destroy", "snapshot", "clone", "promote", "hold", "release"}, r.Argv[1]):
 		return "zfs " + r.Argv[1] + ": the product does not do that"
 	}
 	return ""
@@ -161,11 +167,9 @@ func unmodelled(r recording) string {
 
 // exceptions are recordings in which the fake differs, with the reason.
 var exceptions = map[string]string{
-	"promote-origin":          "needs the promotion before it",
-	"promote-snaps":           "needs the promotion before it",
-	"destroy-promoted-parent": "needs the promotion before it",
-	"list-after":              "needs the imports before it",
-	"multihost-get":           "needs the zpool set before it",
+	"promote-origin": "ZFS lists the zvol that has the snapshots first",
+	"list-after":     "needs the imports before it",
+	"multihost-get":  "needs the zpool set before it",
 }
 
 // volatile are properties whose values differ from run to run, or whose arithmetic
