@@ -66,6 +66,13 @@ func TestValuesAreChecked(t *testing.T) {
 		"snapshot class's policy":       {"snapshots.classes[0].name=a,snapshots.classes[0].deletionPolicy=Recycle", "/snapshots/classes/0/deletionPolicy"},
 		"parameter that is a number":    {"storageClasses[0].name=a,storageClasses[0].parameters.reconnect-delay=10", "/storageClasses/0/parameters/reconnect-delay"},
 		"several mount options in one":  {`storageClasses[0].name=a,storageClasses[0].mountOptions={ro\,suid}`, "/storageClasses/0/mountOptions/0"},
+		"SPDK with an image":            {set: "spdk.mode=external,images.spdk.repository=registry.example/spdk,images.spdk.tag=v26.05"},
+		"SPDK without an image":         {"spdk.mode=external", `images.spdk.tag is ""`},
+		"SPDK in another mode":          {"spdk.mode=on", "/spdk/mode"},
+		"SPDK that the agent runs":      {set: "spdk.mode=managed,spdk.interruptMode=true,spdk.coreMask=0x6"},
+		"no cores for SPDK":             {"spdk.coreMask=0x0", "/spdk/coreMask"},
+		"memory for SPDK as text":       {"spdk.memoryMiB=1Gi", "/spdk/memoryMiB"},
+		"relative path of SPDK":         {"spdk.target=nvmf_tgt", "/spdk/target"},
 		"guard that is neither":         {"uninstallGuard=maybe", "/uninstallGuard"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,9 +10,11 @@
 //	internal/media       what is on a drive
 //	internal/report      NVMeDevice, RDMAStorageNode and the node's Lease
 //	internal/carve       slices of a drive (carve/gpt: GPT partitions)
+//	internal/pci         which driver has a function, by sysfs
+//	internal/spdkdrive   drives between the kernel and SPDK
 //	internal/zfs         pools and zvols, by zpool and zfs
 //	internal/pool        which pools are this node's, and its StorageNode
-//	internal/export      exports of a slice (the kernel's nvmet)
+//	internal/export      exports of a slice (the kernel's nvmet, SPDK)
 //	internal/volume      where a slice is, who may reach it, and its one export
 //	internal/partition   NVMePartitions: claim, drive, slice, export, status
 //	internal/poolvolume  Volumes: pool, zvol, export, status

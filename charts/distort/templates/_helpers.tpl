@@ -27,11 +27,11 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 
 {{/* An image by digest or exact tag. */}}
 {{- define "distort.image" -}}
-{{- $image := index .root.Values.images .name -}}
+{{- $image := index .root.Values.images .name | default dict -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else if or (not $image.tag) (eq $image.tag "latest") -}}
-{{- fail (printf "images.%s.tag is %q: name an exact tag or a digest" .name $image.tag) -}}
+{{- fail (printf "images.%s.tag is %q: name an exact tag or a digest" .name ($image.tag | default "")) -}}
 {{- else -}}
 {{- printf "%s:%s" $image.repository $image.tag -}}
 {{- end -}}
@@ -52,6 +52,10 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- $_ := set $used $port $name -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The folder and the socket by which the agent speaks with SPDK: only root gets in. */}}
+{{- define "distort.spdkFolder" -}}/run/distort-spdk{{- end -}}
+{{- define "distort.spdkSocket" -}}{{ include "distort.spdkFolder" . }}/spdk.sock{{- end -}}
 
 {{/* Pod settings that every component shares. */}}
 {{- define "distort.pod" -}}

@@ -37,6 +37,22 @@ func Transports(node *v1alpha1.RDMAStorageNode) []v1alpha1.Transport {
 	return transports
 }
 
+// Backends lists the backends that serve volumes on the drives of a node.
+func Backends(node *v1alpha1.RDMAStorageNode) []v1alpha1.TargetBackend {
+	if len(node.Spec.TargetBackends) == 0 {
+		return []v1alpha1.TargetBackend{v1alpha1.BackendKernel}
+	}
+	return node.Spec.TargetBackends
+}
+
+// Backend is why a node with these backends cannot serve volumes of the wanted one.
+func Backend(has []v1alpha1.TargetBackend, want v1alpha1.TargetBackend) Reason {
+	if !slices.Contains(has, want) {
+		return NoBackend
+	}
+	return ""
+}
+
 // Transport is why a node with portals of these transports cannot serve volumes of
 // the wanted one.
 func Transport(has []v1alpha1.Transport, want v1alpha1.Transport) Reason {

@@ -38,6 +38,7 @@ const (
 const (
 	NoRDMAPortal      Reason = "no rdma portal"
 	NoTCPPortal       Reason = "no tcp portal"
+	NoBackend         Reason = "backend not served"
 	BackendElsewhere  Reason = "held by another backend"
 	TooManyPartitions Reason = "too many partitions"
 	NoSpace           Reason = "insufficient space"

@@ -60,6 +60,19 @@ const (
 // the reasons of an NVMeDevice's condition Audited. Written by distort-agent.
 const ConditionTargetAudited = "TargetAudited"
 
+// Condition SPDKReady of an RDMAStorageNode: SPDK's target serves volumes there. Nodes
+// without SPDK do not have it. Written by distort-agent.
+const (
+	ConditionSPDKReady = "SPDKReady"
+	// ReasonTargetAnswers: the target was read.
+	ReasonTargetAnswers = "TargetAnswers"
+	// ReasonTargetUnavailable: it does not answer; the message says what was tried.
+	ReasonTargetUnavailable = "TargetUnavailable"
+	// ReasonAdmissionRefused: the node has too little for the target that the agent is to
+	// start; the message has the arithmetic. It is not started.
+	ReasonAdmissionRefused = "AdmissionRefused"
+)
+
 // NodePortal is an address of a storage node that a target can listen on.
 type NodePortal struct {
 	Portal `json:",inline"`
@@ -92,6 +105,12 @@ type RDMAStorageNodeSpec struct {
 	// +listType=atomic
 	// +optional
 	Portals []NodePortal `json:"portals,omitempty"`
+	// TargetBackends are the backends that serve volumes on this node's drives now.
+	// Absent, as from an agent of before there were others, it is the kernel alone.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=set
+	// +optional
+	TargetBackends []TargetBackend `json:"targetBackends,omitempty"`
 }
 
 // RDMAStorageNodeStatus is written by distort-agent, but for FreeCapacity and
@@ -111,7 +130,7 @@ type RDMAStorageNodeStatus struct {
 	// ActiveExports counts the subsystems that this node exports.
 	// +optional
 	ActiveExports int32 `json:"activeExports,omitempty"`
-	// Conditions are Ready, NVMeInventoryReady, one for each source, and
+	// Conditions are Ready, NVMeInventoryReady, one for each source, SPDKReady and
 	// TargetAudited.
 	// +listType=map
 	// +listMapKey=type

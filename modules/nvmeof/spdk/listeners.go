@@ -167,16 +167,17 @@ func (s *session) ensureTransport(t nvmeof.Transport) error {
 }
 
 func (s *session) hasTransport(t nvmeof.Transport) (bool, error) {
-	var all []struct {
-		Type string `json:"trtype"`
-	}
-	if err := s.t.client.Call(s.ctx, "nvmf_get_transports", nil, &all); err != nil {
-		return false, err
-	}
-	for _, have := range all {
-		if strings.EqualFold(have.Type, trtype(t)) {
-			return true, nil
-		}
-	}
-	return false, nil
+	all, err := transports(s.ctx, s.t.client)
+	return slices.ContainsFunc(all, func(have transport) bool { return strings.EqualFold(have.Type, trtype(t)) }), err
+}
+
+// transport is one entry of nvmf_get_transports.
+type transport struct {
+	Type string `json:"trtype"`
+}
+
+func transports(ctx context.Context, client *rpc.Client) ([]transport, error) {
+	var all []transport
+	err := client.Call(ctx, "nvmf_get_transports", nil, &all)
+	return all, err
 }

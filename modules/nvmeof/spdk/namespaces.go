@@ -56,7 +56,7 @@ func (s *session) removeNamespace(nsid uint32) error {
 func (s *session) addNamespaces(todo []nvmeof.Namespace) error {
 	var objects []string
 	for _, w := range todo {
-		bdev, ok := bdevOf(w.DevicePath)
+		bdev, ok := BdevOf(w.DevicePath)
 		if !ok {
 			return fmt.Errorf("namespace %d: %w: %s: SPDK's devices are %sNAME", w.NSID, nvmeof.ErrDeviceNotFound, w.DevicePath, bdevDir)
 		}
@@ -80,7 +80,7 @@ func (s *session) addNamespaces(todo []nvmeof.Namespace) error {
 }
 
 func (s *session) addNamespace(w nvmeof.Namespace) error {
-	name, _ := bdevOf(w.DevicePath)
+	name, _ := BdevOf(w.DevicePath)
 	bdev, err := wire.FindBdev(s.ctx, s.t.client, name)
 	switch {
 	case err != nil:

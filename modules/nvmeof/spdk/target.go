@@ -42,8 +42,16 @@ const bdevDir = "/bdev/"
 // The name is the bdev's own, not an alias: for a logical volume its UUID.
 func DevicePath(bdev string) string { return bdevDir + bdev }
 
-// bdevOf is the inverse of DevicePath. Another path names no bdev.
-func bdevOf(path string) (string, bool) { return strings.CutPrefix(path, bdevDir) }
+// BdevOf is the inverse of DevicePath. Another path names no bdev.
+func BdevOf(path string) (string, bool) { return strings.CutPrefix(path, bdevDir) }
+
+// Fresh tells whether SPDK was started since anything listened there: it has no
+// transport, which it never loses while it runs. Whoever has subsystems that hosts
+// are trying to reach then makes all of them with EnsureAll.
+func (t *Target) Fresh(ctx context.Context) (bool, error) {
+	all, err := transports(ctx, t.client)
+	return err == nil && len(all) == 0, err
+}
 
 // change runs body as the only change of the subsystem.
 func change[T any](ctx context.Context, t *Target, nqn string, body func(*session) (T, error)) (T, error) {

@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -30,7 +31,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/distort-io/distort/modules/agent/internal/access"
-	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/jitter"
 	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/partition"
@@ -122,11 +122,18 @@ func New(ctx context.Context, cfg *rest.Config, o Options, host Host, tracer *te
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
 	gate, uevents := volume.NewGate(), report.NewUevents()
-	check, err := addVolumes(ctx, mgr, o, host, tracer, gate, uevents.Poke)
+	node, err := newBackends(host, mgr.GetClient())
 	if err != nil {
 		return nil, err
 	}
-	if err := addReports(mgr, o, host, gate, uevents, check); err != nil {
+	check, err := addVolumes(ctx, mgr, o, host, node, tracer, gate, uevents.Poke)
+	if err != nil {
+		return nil, err
+	}
+	if err := addReports(mgr, o, host, node, gate, uevents, check); err != nil {
+		return nil, err
+	}
+	if err := addSPDK(mgr, host.SPDK, func() { check.Now(); uevents.Poke() }); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -161,20 +168,18 @@ func cacheOptions(o Options) cache.Options {
 
 // addVolumes adds what carves, exports and admits. audited is called when the
 // check of the exports found something else than before.
-func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, tracer *telemetry.Tracer, gate *volume.Gate, audited func()) (*volume.Check, error) {
+func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, node backends, tracer *telemetry.Tracer, gate *volume.Gate, audited func()) (*volume.Check, error) {
 	if err := volume.IndexAttachments(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("index attachments: %w", err)
 	}
 	if err := partition.IndexPartitions(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("index partitions: %w", err)
 	}
-	backends := export.NewBackends(export.NewKernel(host.Target))
-	locator := volume.NewLocator(host.Hardware, host.Manager)
 	pools := &pool.Owner{Client: mgr.GetClient(), NodeName: o.NodeName, ZFS: host.ZFS}
 	zvols := &poolvolume.Locator{Pools: pools, ZFS: host.ZFS}
-	finders := volume.Finders{v1alpha1.KindNVMePartition: locator, v1alpha1.KindVolume: zvols}
-	portals := volume.NewHostPortals(host.Hardware, o.TCPPort, o.RDMAPort)
-	exporter := volume.NewExporter(mgr.GetClient(), backends, portals, host.Hardware)
+	finders := volume.Finders{v1alpha1.KindNVMePartition: node.carvers, v1alpha1.KindVolume: zvols}
+	portals := volume.NewHostPortals(node.hardware, o.TCPPort, o.RDMAPort)
+	exporter := volume.NewExporter(mgr.GetClient(), node.exports, portals, node.hardware)
 	restore := volume.NewRestore(exporter, finders)
 	delay := jitter.HalfToFull(o.CheckInterval)
 	check := volume.NewCheck(mgr.GetClient(), volume.NewVerifier(exporter, finders), delay, audited)
@@ -187,7 +192,7 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 
 	partitions := &partition.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName,
-		Backends: backends, Locator: locator, Exporter: exporter, Started: gate, Restored: restore.Done(), Delay: delay, Tracer: tracer,
+		Backends: node.exports, Locators: node.carvers, Exporter: exporter, Started: gate, Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
 	metrics.Node(metrics.Source{Cache: mgr.GetClient(), Strangers: check.Strangers})
 	if err := partitions.SetupWithManager(mgr, check); err != nil {
@@ -226,10 +231,14 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 }
 
 // addReports adds what tells the cluster of this node.
-func addReports(mgr manager.Manager, o Options, host Host, gate *volume.Gate, uevents *report.Uevents, check *volume.Check) error {
+func addReports(mgr manager.Manager, o Options, host Host, node backends, gate *volume.Gate, uevents *report.Uevents, check *volume.Check) error {
+	var spdk func(context.Context) metav1.Condition
+	if host.SPDK != nil {
+		spdk = host.SPDK.condition
+	}
 	reporter, err := report.New(report.Config{
-		Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: host.Hardware, Media: host.Media,
-		Tables: host.Manager, Strangers: check.Strangers, Unseen: check.Unseen, Ready: gate.IsOpen,
+		SPDK: spdk, Client: mgr.GetClient(), NodeName: o.NodeName, Hardware: node.hardware, Media: node.prober,
+		Tables: node.tables, Strangers: check.Strangers, Unseen: check.Unseen, Ready: gate.IsOpen,
 		TCPPort: o.TCPPort, RDMAPort: o.RDMAPort, Delay: jitter.HalfToFull(o.ScanInterval),
 	})
 	if err != nil {
@@ -252,6 +261,19 @@ func addReports(mgr manager.Manager, o Options, host Host, gate *volume.Gate, ue
 		}),
 	} {
 		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add to the manager: %w", err)
+		}
+	}
+	return nil
+}
+
+// addSPDK adds what runs SPDK's target and notices when it was started anew.
+func addSPDK(mgr manager.Manager, s *SPDK, again func()) error {
+	if s == nil {
+		return nil
+	}
+	for _, run := range []manager.RunnableFunc{s.run, func(ctx context.Context) error { return s.watch(ctx, again) }} {
+		if err := mgr.Add(run); err != nil {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
 	}

@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -48,17 +49,12 @@ func grow(w *world, size int64) {
 
 // stranger puts a host on the volume's list that no attachment asks for.
 func stranger(w *world) {
-	const nqn = "nqn.2014-08.org.example:stranger"
-	dir := "subsystems/" + volumetest.NQN(volumeOf(w))
-	w.must(w.node.Kernel.Mkdir("hosts/" + nqn))
-	w.must(w.node.Kernel.Symlink("hosts/"+nqn, dir+"/allowed_hosts/"+nqn))
+	w.must(w.node.AllowHost(volumeOf(w), "nqn.2014-08.org.example:stranger"))
 }
 
 // anyHost opens the volume to everybody.
 func anyHost(w *world) {
-	dir := "subsystems/" + volumetest.NQN(volumeOf(w))
-	w.must(w.node.Kernel.Remove(dir + "/allowed_hosts/" + identity.HostNQN(consumer)))
-	w.must(w.node.Kernel.WriteFile(dir+"/attr_allow_any_host", []byte("1")))
+	w.must(w.node.AllowAnyHost(volumeOf(w), identity.HostNQN(consumer)))
 }
 
 func (w *world) must(err error) {
@@ -68,13 +64,8 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) occupied(on bool) {
-	if on {
-		w.node.Kernel.Occupy(listener())
-	} else {
-		w.node.Kernel.Vacate(listener())
-	}
-}
+// ofDrives tells whether the flow is of volumes on drives, which every backend has.
+func (f flow) ofDrives() bool { return !strings.HasPrefix(f.name, "pool-") && f.name != "inventory" }
 
 const larger = 2 * sliceSize
 
@@ -94,9 +85,9 @@ func flows() []flow {
 		},
 		{
 			name: "provision-refused", arrange: nothing,
-			action:    func(w *world) { w.occupied(true); createVolume(w) },
-			run:       func(a *agent) error { return a.settleUnless("address in use") },
-			meanwhile: func(w *world) { w.occupied(false) },
+			action:    func(w *world) { w.node.Occupy(true); createVolume(w) },
+			run:       func(a *agent) error { return a.settleUnless("address") },
+			meanwhile: func(w *world) { w.node.Occupy(false) },
 			check:     fine,
 		},
 		{
@@ -148,7 +139,9 @@ func flows() []flow {
 			},
 			action: func(w *world) {
 				stranger(w)
-				w.must(w.node.Kernel.Mkdir("ports/77")) // of a call that was killed
+				if w.node.SPDK == nil {
+					w.must(w.node.Kernel.Mkdir("ports/77")) // of a call that was killed
+				}
 				w.delete(volumeOf(w))
 				w.delete(w.node.Partition("pvc-2", sliceSize))
 			},
@@ -159,12 +152,8 @@ func flows() []flow {
 		{name: "repair-any-host", arrange: attached, action: anyHost, check: fine},
 		{
 			name: "repair-namespace", arrange: attached,
-			action: func(w *world) {
-				ns := "subsystems/" + volumetest.NQN(volumeOf(w)) + "/namespaces/1/"
-				w.must(w.node.Kernel.WriteFile(ns+"enable", []byte("0")))
-				w.must(w.node.Kernel.WriteFile(ns+"device_uuid", []byte(identity.NamespaceUUID("other"))))
-			},
-			check: fine,
+			action: func(w *world) { w.must(w.node.SpoilNamespace(volumeOf(w))) },
+			check:  fine,
 		},
 		{
 			name: "endpoint", arrange: attached,
@@ -448,7 +437,7 @@ func gone(w *world) []string {
 	if p := volumeOf(w); w.reload(p) {
 		out = append(out, "the object is still there: "+message(p.Status.Conditions, v1alpha1.ConditionExported))
 	}
-	if left := w.node.Dump(); !slices.Equal(left, newWorld(w.t).node.Dump()) {
+	if left := w.node.Dump(); !slices.Equal(left, w.fresh().node.Dump()) {
 		out = append(out, fmt.Sprintf("the node has %v", left))
 	}
 	return out
@@ -463,7 +452,7 @@ func grown(size int64) func(*world) []string {
 		if got := condition(p.Status.Conditions, v1alpha1.ConditionResized); got != "True/Resized" {
 			out = append(out, "Resized = "+got)
 		}
-		host, err := w.node.Kernel.Connect(identity.HostNQN(consumer), volumetest.NQN(p), listener())
+		host, err := w.node.Connect(consumer, p)
 		if err != nil {
 			return append(out, "the host cannot connect: "+err.Error())
 		}

@@ -2,17 +2,20 @@ package app_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/distort-io/distort/modules/agent/internal/pci"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/nvmeof"
-	"github.com/distort-io/distort/modules/nvmeof/kernel"
 )
 
 // objects reads all partitions and attachments.
@@ -27,7 +30,7 @@ func (w *world) objects() ([]v1alpha1.NVMePartition, []v1alpha1.NVMeVolumeAttach
 
 func (w *world) states() []nvmeof.State {
 	w.t.Helper()
-	states, err := kernel.New(w.node.Kernel, kernel.WithDebugFS(w.node.Kernel.Debug())).List(w.t.Context())
+	states, err := w.node.Target().List(w.t.Context())
 	w.must(err)
 	return states
 }
@@ -53,6 +56,14 @@ func (w *world) doubleUses() []string {
 	for uuid, n := range uuids {
 		if n > 1 {
 			out = append(out, fmt.Sprintf("%d partitions have UUID %s", n, uuid))
+		}
+	}
+	names := map[string]int{}
+	if w.node.SPDK != nil {
+		for _, l := range w.node.SPDK.Lvols() {
+			if names[l.Name]++; names[l.Name] > 1 {
+				out = append(out, "two logical volumes are named "+l.Name)
+			}
 		}
 	}
 	_, attachments := w.objects()
@@ -94,7 +105,7 @@ func (w *world) leaks() []string {
 	partitions, _ := w.objects()
 	slicesOf, exports := map[string]bool{}, map[string]bool{}
 	for i := range partitions {
-		slicesOf[volume.PartitionUUID(&partitions[i])] = true
+		slicesOf[volume.SliceUUID(&partitions[i])] = true
 	}
 	for _, s := range w.slices() {
 		slicesOf[string(s.GetUID())] = true
@@ -113,7 +124,7 @@ func (w *world) leaks() []string {
 	}
 	parts, err := w.node.Partitions(w.node.Drive.Inventory().Name)
 	w.must(err)
-	if len(parts) != len(w.node.Slices()) {
+	if w.node.SPDK == nil && len(parts) != len(w.node.Slices()) {
 		out = append(out, fmt.Sprintf("the kernel knows %d partitions of %d", len(parts), len(w.node.Slices())))
 	}
 	for _, s := range w.states() {
@@ -124,6 +135,11 @@ func (w *world) leaks() []string {
 	d := w.node.Device()
 	if there := w.reload(d); there && len(partitions) == 0 && d.Status.ActiveBackend != "" && d.Status.ActiveBackend != v1alpha1.ActiveBackendNone {
 		out = append(out, "activeBackend "+string(d.Status.ActiveBackend)+" of a drive without partitions")
+	}
+	if w.node.SPDK != nil && len(partitions) == 0 {
+		if driver := w.node.Sysfs.Driver(d.Spec.PCIAddress); driver != pci.NVMe {
+			out = append(out, "a drive without partitions has driver "+driver)
+		}
 	}
 	return out
 }
@@ -147,14 +163,11 @@ func (w *world) unfinished() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	partitions, attachments := w.objects()
-	sizes := map[string]int64{}
-	for _, e := range w.node.Drive.Entries() {
-		sizes[strings.ToLower(e.UUID)] = e.Size * w.node.Drive.Inventory().BlockBytes
-	}
+	sizes := w.node.SliceSizes()
 	for i := range partitions {
 		p := &partitions[i]
 		s, _ := w.state(p)
-		switch size := sizes[volume.PartitionUUID(p)]; {
+		switch size := sizes[volume.SliceUUID(p)]; {
 		case !p.DeletionTimestamp.IsZero():
 			say("%s is still being deleted: %s", p.Name, message(p.Status.Conditions, v1alpha1.ConditionExported))
 		case p.Status.State != v1alpha1.PartitionExported || condition(p.Status.Conditions, v1alpha1.ConditionExported) != "True/Exported":
@@ -269,7 +282,7 @@ func effectSites(t *testing.T) []string {
 	for pkg, effects := range map[string][]volumetest.Effect{
 		"agent/internal/partition": api, "agent/internal/access": api, "agent/internal/report": api,
 		"agent/internal/pool": api, "agent/internal/poolvolume": api, "agent/internal/poolsnapshot": api, "agent/internal/zfs": pools,
-		"agent/internal/carve/gpt": drive, "agent/internal/media": drive,
+		"agent/internal/carve/gpt": drive, "agent/internal/media": drive, "agent/internal/pci": {{On: "b", Method: "write"}},
 		"nvmeof/kernel": configfs,
 	} {
 		dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", modules+pkg).Output()
@@ -287,4 +300,40 @@ func effectSites(t *testing.T) []string {
 		out = append(out, found...)
 	}
 	return out
+}
+
+// spdkMethods are the methods of SPDK's that change something, as the code of the
+// packages that the agent uses names them.
+func spdkMethods(t *testing.T) []string {
+	t.Helper()
+	// The agent makes no snapshots, sets no limits and has no files for devices.
+	unused := []string{"bdev_lvol_snapshot", "bdev_lvol_clone", "bdev_set_qos_limit", "bdev_aio_rescan"}
+	name := regexp.MustCompile(`"(nvmf_[a-z_]+|bdev_(?:lvol|nvme|aio|set)_[a-z_]+)"`)
+	var out []string
+	for _, pkg := range []string{"spdk", "spdk/lvol", "spdk/drives"} {
+		dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/distort-io/distort/modules/nvmeof/"+pkg).Output()
+		if err != nil {
+			t.Fatalf("find %s: %v", pkg, err)
+		}
+		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range name.FindAllStringSubmatch(string(text), -1) {
+				if reads := strings.Contains(m[1], "_get_") || strings.Contains(m[1], "_wait_"); !reads && !slices.Contains(unused, m[1]) {
+					out = append(out, m[1])
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -46,7 +46,7 @@ func TestHelperAgent(t *testing.T) {
 	go obey(node)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	host := app.Host{Hardware: node, Media: media.NewProber(node.Drive.Runner(), node), Manager: process.Manager, ZFS: process.ZFS, Target: process.Target}
+	host := app.Host{Hardware: node, Media: media.NewProber(node.Drive.Runner(), node, node.Drive), Manager: process.Manager, ZFS: process.ZFS, Target: process.Target}
 	if err := app.Serve(ctx, config, o, host, logger); err != nil {
 		t.Fatal(err)
 	}

@@ -37,13 +37,15 @@ type Host struct {
 	Manager  carve.VolumeManager
 	ZFS      *zfs.Manager
 	Target   nvmeof.Target
+	// SPDK is nil on a node without it.
+	SPDK *SPDK
 }
 
 // OpenHost returns this machine.
 func OpenHost(ctx context.Context, o Options, logger logr.Logger) (Host, error) {
 	run := command.NewExec()
 	if o.LoadModules {
-		loadModules(ctx, run, logger)
+		loadModules(ctx, run, logger, o.modules())
 	}
 	nvmet := filepath.Join(o.ConfigfsRoot, "nvmet")
 	if err := checkTarget(nvmet); err != nil {
@@ -56,7 +58,7 @@ func OpenHost(ctx context.Context, o Options, logger logr.Logger) (Host, error) 
 	if err != nil {
 		return Host{}, err
 	}
-	prober := media.NewProber(run, reader)
+	prober := media.NewProber(run, reader, blockdev.Host{})
 	manager, err := gpt.New(gpt.Config{Runner: run, Prober: prober, Kernel: reader, Blocks: blockdev.Host{}})
 	if err != nil {
 		return Host{}, err
@@ -66,13 +68,17 @@ func OpenHost(ctx context.Context, o Options, logger logr.Logger) (Host, error) 
 		return Host{}, err
 	}
 	target := kernel.New(kernel.OS(nvmet), kernel.WithDebugFS(kernel.OS(filepath.Join(o.SysfsRoot, "kernel", "debug", "nvmet"))))
-	return Host{Hardware: reader, Media: prober, Manager: manager, ZFS: pools, Target: target}, nil
+	withSPDK, err := openSPDK(o, reader, logger)
+	if err != nil {
+		return Host{}, err
+	}
+	return Host{Hardware: reader, Media: prober, Manager: manager, ZFS: pools, Target: target, SPDK: withSPDK}, nil
 }
 
 // loadModules loads the target's modules. One that cannot be loaded is no end: a
 // node without RDMA serves TCP, and what is built into the kernel needs none.
-func loadModules(ctx context.Context, run command.Runner, logger logr.Logger) {
-	for _, module := range []string{"nvmet", "nvmet-tcp", "nvmet-rdma"} {
+func loadModules(ctx context.Context, run command.Runner, logger logr.Logger, modules []string) {
+	for _, module := range modules {
 		if _, err := run.Run(ctx, command.New("modprobe", "--", module)); err != nil {
 			logger.Info("kernel module was not loaded", "module", module, "reason", err.Error())
 		}

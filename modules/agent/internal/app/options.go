@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/distort-io/distort/modules/agent/internal/pci"
+	"github.com/distort-io/distort/modules/agent/internal/spdkdrive"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/nvmeof/spdk/supervisor"
 )
 
 // Options are the settings of distort-agent, a flag each.
@@ -31,6 +34,9 @@ type Options struct {
 	ConfigfsRoot, SysfsRoot, ProcfsRoot, DevRoot string
 	// LoadModules loads the kernel's target modules at the start.
 	LoadModules bool
+
+	// SPDK is the target of backend spdk; without a socket the node has none.
+	SPDK SPDKOptions
 
 	// TCPInterface is the network interface that NVMe/TCP targets listen on; empty
 	// means TCPAddresses.
@@ -52,6 +58,31 @@ type Options struct {
 	LogLevel slog.Level
 }
 
+// SPDKOptions are the settings of backend spdk.
+type SPDKOptions struct {
+	// Socket is that of the target's RPC server.
+	Socket string
+	// Target is the path of nvmf_tgt, which the agent then starts and keeps running;
+	// empty: somebody else does.
+	Target string
+	// Plan is what a target gets that the agent starts.
+	Plan spdkdrive.Plan
+	// InterruptMode has that target wait for events instead of polling.
+	InterruptMode bool
+}
+
+// modules are the kernel modules of the targets.
+func (o Options) modules() []string {
+	all := []string{"nvmet", "nvmet-tcp", "nvmet-rdma"}
+	if o.SPDK.Socket != "" {
+		all = append(all, pci.VFIO, pci.UIO)
+	}
+	return all
+}
+
+// defaultSPDKSocket is that of a target that the agent starts.
+const defaultSPDKSocket = "/run/distort-spdk/spdk.sock"
+
 // Defaults are the options without flags. The environment variables NODE_NAME,
 // POD_NAMESPACE and NODE_IP, which a pod has from its fieldRefs, name node,
 // namespace and address.
@@ -61,6 +92,10 @@ func Defaults(getenv func(string) string) Options {
 		ConfigfsRoot: "/sys/kernel/config", SysfsRoot: "/sys", ProcfsRoot: "/proc", DevRoot: "/dev",
 		TCPPort: 4420, RDMAPort: 4421, ScanInterval: time.Minute, CheckInterval: time.Minute,
 		HealthProbeBindAddress: ":8081", MetricsBindAddress: "0",
+		SPDK: SPDKOptions{
+			Socket: getenv("DISTORT_SPDK_SOCKET"), Target: getenv("DISTORT_SPDK_TARGET"),
+			Plan: spdkdrive.Plan{CoreMask: "0x1", MemoryMiB: 512, SmallBuffers: 8192, LargeBuffers: 1024, Queues: 576},
+		},
 	}
 	if o.Namespace == "" {
 		o.Namespace = v1alpha1.DefaultNamespace
@@ -92,6 +127,14 @@ func Parse(args []string, getenv func(string) string) (Options, error) {
 	flags.StringSliceVar(&o.DeviceDeny, "device-deny", o.DeviceDeny, "drive that is never touched, by serial number or PCI address; may be given again")
 	flags.DurationVar(&o.ScanInterval, "scan-interval", o.ScanInterval, "longest time between two scans of the hardware; the shortest is half of it")
 	flags.DurationVar(&o.CheckInterval, "check-interval", o.CheckInterval, "longest time between two checks of the exports; the shortest is half of it")
+	flags.StringVar(&o.SPDK.Socket, "spdk-socket", o.SPDK.Socket, "RPC socket of an SPDK target, which then serves volumes of backend spdk (DISTORT_SPDK_SOCKET); with --spdk-target "+defaultSPDKSocket+" unless given")
+	flags.StringVar(&o.SPDK.Target, "spdk-target", o.SPDK.Target, "path of an nvmf_tgt that the agent starts and keeps running (DISTORT_SPDK_TARGET)")
+	flags.StringVar(&o.SPDK.Plan.CoreMask, "spdk-core-mask", o.SPDK.Plan.CoreMask, "CPUs of that target, in hexadecimal")
+	flags.IntVar(&o.SPDK.Plan.MemoryMiB, "spdk-memory", o.SPDK.Plan.MemoryMiB, "MiB of huge pages that it takes")
+	flags.IntVar(&o.SPDK.Plan.SmallBuffers, "spdk-small-buffers", o.SPDK.Plan.SmallBuffers, "its small I/O buffers, of 8 KiB")
+	flags.IntVar(&o.SPDK.Plan.LargeBuffers, "spdk-large-buffers", o.SPDK.Plan.LargeBuffers, "its large I/O buffers, of 132 KiB")
+	flags.IntVar(&o.SPDK.Plan.Queues, "spdk-queues", o.SPDK.Plan.Queues, "queues of all hosts that are expected, the admin queues included")
+	flags.BoolVar(&o.SPDK.InterruptMode, "spdk-interrupt-mode", false, "have it wait for events instead of polling")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "address of /healthz and /readyz, 0 for none")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, "address of /metrics, 0 for none")
 	flags.TextVar(&o.LogLevel, "log-level", o.LogLevel, "least level that is logged: DEBUG, INFO, WARN or ERROR")
@@ -101,7 +144,21 @@ func Parse(args []string, getenv func(string) string) (Options, error) {
 	if flags.NArg() > 0 {
 		return Options{}, fmt.Errorf("unexpected argument %q: distort-agent takes flags alone", flags.Arg(0))
 	}
-	return o, o.Validate()
+	if o.SPDK.Target != "" && o.SPDK.Socket == "" {
+		o.SPDK.Socket = defaultSPDKSocket
+	}
+	return o, errors.Join(o.Validate(), managedOnly(flags, o))
+}
+
+// managedOnly refuses what only a target can have that the agent starts.
+func managedOnly(flags *pflag.FlagSet, o Options) error {
+	var errs []error
+	for _, name := range []string{"spdk-core-mask", "spdk-memory", "spdk-small-buffers", "spdk-large-buffers", "spdk-queues", "spdk-interrupt-mode"} {
+		if flags.Changed(name) && o.SPDK.Target == "" {
+			errs = append(errs, fmt.Errorf("--%s %s: %w", name, flags.Lookup(name).Value, errManagedOnly))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // minInterval keeps the periodic looks from becoming a load of their own.
@@ -127,6 +184,7 @@ func (o Options) Validate() error {
 			refuse("--%s %q: must be an absolute path", flag, path)
 		}
 	}
+	errs = append(errs, o.SPDK.validate()...)
 	for flag, port := range map[string]int32{"tcp-port": o.TCPPort, "rdma-port": o.RDMAPort} {
 		if port < 1 || port > 65535 {
 			refuse("--%s %d: must be from 1 to 65535", flag, port)
@@ -142,4 +200,31 @@ func (o Options) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// maxSocket is the longest path of a Unix socket.
+const maxSocket = 107
+
+func (o SPDKOptions) validate() []error {
+	var errs []error
+	if o.Socket != "" && (!filepath.IsAbs(o.Socket) || len(o.Socket) > maxSocket) {
+		errs = append(errs, fmt.Errorf("--spdk-socket %q: must be an absolute path of at most %d bytes", o.Socket, maxSocket))
+	}
+	if o.Target == "" {
+		return errs
+	}
+	if !filepath.IsAbs(o.Target) {
+		errs = append(errs, fmt.Errorf("--spdk-target %q: must be an absolute path", o.Target))
+	}
+	if _, err := supervisor.Cores(o.Plan.CoreMask); err != nil {
+		errs = append(errs, fmt.Errorf("--spdk-core-mask %q: must be a hexadecimal number above zero, such as 0x3", o.Plan.CoreMask))
+	}
+	for flag, n := range map[string]int{
+		"spdk-memory": o.Plan.MemoryMiB, "spdk-small-buffers": o.Plan.SmallBuffers, "spdk-large-buffers": o.Plan.LargeBuffers, "spdk-queues": o.Plan.Queues,
+	} {
+		if n < 1 || n > 1<<20 {
+			errs = append(errs, fmt.Errorf("--%s %d: must be from 1 to %d", flag, n, 1<<20))
+		}
+	}
+	return errs
 }

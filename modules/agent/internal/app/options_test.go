@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/distort-io/distort/modules/agent/internal/app"
+	"github.com/distort-io/distort/modules/agent/internal/spdkdrive"
 )
 
 func env(values map[string]string) func(string) string {
@@ -27,6 +28,7 @@ func TestDefaultsComeFromThePod(t *testing.T) {
 		ConfigfsRoot: "/sys/kernel/config", SysfsRoot: "/sys", ProcfsRoot: "/proc", DevRoot: "/dev",
 		TCPAddresses: []string{"10.0.0.1"}, TCPPort: 4420, RDMAPort: 4421, ScanInterval: time.Minute, CheckInterval: time.Minute,
 		HealthProbeBindAddress: ":8081", MetricsBindAddress: "0",
+		SPDK: app.SPDKOptions{Plan: spdkdrive.Plan{CoreMask: "0x1", MemoryMiB: 512, SmallBuffers: 8192, LargeBuffers: 1024, Queues: 576}},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
@@ -48,12 +50,33 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestSPDKFlags(t *testing.T) {
+	managed, err := app.Parse([]string{"--node-name=a", "--spdk-target=/bin/nvmf_tgt", "--spdk-core-mask=0x6"}, env(nil))
+	if err != nil || managed.SPDK.Socket != "/run/distort-spdk/spdk.sock" || managed.SPDK.Plan.CoreMask != "0x6" {
+		t.Errorf("%+v, %v", managed.SPDK, err)
+	}
+	external, err := app.Parse([]string{"--node-name=a"}, env(map[string]string{"DISTORT_SPDK_SOCKET": "/run/s"}))
+	if err != nil || external.SPDK.Socket != "/run/s" || external.SPDK.Target != "" {
+		t.Errorf("%+v, %v", external.SPDK, err)
+	}
+	for _, bad := range []string{"--spdk-core-mask=3", "--spdk-memory=0", "--spdk-queues=-1", "--spdk-small-buffers=0"} {
+		flag, value, _ := strings.Cut(bad, "=")
+		if _, err := app.Parse([]string{"--node-name=a", "--spdk-target=/bin/nvmf_tgt", bad}, env(nil)); err == nil || !strings.Contains(err.Error(), flag) || !strings.Contains(err.Error(), value) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestBadFlagsAreNamedWithValueAndRule(t *testing.T) {
 	for arg, mentions := range map[string]string{
 		"--node-name=":           "--node-name",
 		"--node-name=UPPER":      "UPPER",
 		"--namespace=a.b":        "a.b",
 		"--tcp-port=0":           "--tcp-port 0",
+		"--spdk-socket=a":        `--spdk-socket "a": must be an absolute path`,
+		"--spdk-target=nvmf_tgt": `--spdk-target "nvmf_tgt": must be an absolute path`,
+		"--spdk-core-mask=0x3":   "needs --spdk-target",
+		"--spdk-interrupt-mode":  "needs --spdk-target",
 		"--tcp-port=70000":       "from 1 to 65535",
 		"--rdma-port=4420":       "must differ",
 		"--configfs-root=sys":    "absolute",

@@ -119,7 +119,7 @@ func (c *cluster) start(t *testing.T, node *volumetest.Node) *running {
 	process := node.Boot(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	mgr, err := app.New(ctx, config, o, app.Host{
-		Hardware: node, Media: media.NewProber(node.Drive.Runner(), node), Manager: process.Manager, ZFS: process.ZFS, Target: process.Target,
+		Hardware: node, Media: media.NewProber(node.Drive.Runner(), node, node.Drive), Manager: process.Manager, ZFS: process.ZFS, Target: process.Target,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,6 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/nvmeof"
-	"github.com/distort-io/distort/modules/nvmeof/kernel"
 )
 
 const (
@@ -48,15 +47,38 @@ type world struct {
 	node *volumetest.Node
 	api  client.Client
 	made int // objects that got a UID
+	// restarts tells that it is SPDK that ends in a flow, and not the agent.
+	restarts bool
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	return newWorldOn(t, volumetest.NewNode(nodeName, serial, driveSize), objects...)
+}
+
+// newSPDKWorld is a world whose volumes are SPDK's.
+func newSPDKWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := newWorldOn(t, volumetest.NewSPDKNode(t, nodeName, serial, driveSize), objects...)
+	t.Cleanup(w.close)
+	return w
+}
+
+// close ends what runs on the node. No two changes of one object of SPDK's were in
+// flight together.
+func (w *world) close() {
+	w.t.Helper()
+	if c := w.node.Close(); len(c) > 0 {
+		w.t.Errorf("changes of one object in flight together: %v", c)
+	}
+}
+
+func newWorldOn(t *testing.T, node *volumetest.Node, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	node := volumetest.NewNode(nodeName, serial, driveSize)
 	api := fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{},
 			&v1alpha1.Volume{}, &v1alpha1.Snapshot{}, &v1alpha1.StorageNode{}).
@@ -146,7 +168,7 @@ func (w *world) newAgent() *agent {
 	recorder := events.NewFakeRecorder(1000)
 	gate := volume.NewGate()
 	reporter, err := report.New(report.Config{
-		Client: p.Client, NodeName: nodeName, Hardware: w.node, Media: p, Tables: p.Manager,
+		Client: p.Client, NodeName: nodeName, Hardware: p.Hardware, Media: p, Tables: p,
 		Strangers: func() ([]string, bool) { return nil, true }, Unseen: func() string { return "" }, Ready: func() bool { return true }, TCPPort: 4420, RDMAPort: 4421,
 		Now: func() time.Time { return now },
 	})
@@ -154,7 +176,7 @@ func (w *world) newAgent() *agent {
 		w.t.Fatal(err)
 	}
 	zvols := &poolvolume.Locator{Pools: &pool.Owner{Client: p.Client, NodeName: nodeName, ZFS: p.ZFS}, ZFS: p.ZFS}
-	finders := volume.Finders{v1alpha1.KindNVMePartition: p.Locator, v1alpha1.KindVolume: zvols}
+	finders := volume.Finders{v1alpha1.KindNVMePartition: p.Locators, v1alpha1.KindVolume: zvols}
 	pools, err := pool.NewReporter(pool.Config{
 		Client: p.Client, NodeName: nodeName, ZFS: p.ZFS, Portals: volume.NewHostPortals(w.node, 4420, 4421), Delay: noDelay,
 		Now: func() time.Time { return now },
@@ -172,7 +194,7 @@ func (w *world) newAgent() *agent {
 		},
 		Process: p, world: w, gate: gate, restore: restore, recorder: recorder,
 		partitions: &partition.Reconciler{
-			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locator: p.Locator, Exporter: p.Exporter,
+			Client: p.Client, Recorder: recorder, NodeName: nodeName, Backends: p.Backends, Locators: p.Locators, Exporter: p.Exporter,
 			Started: gate, Restored: restore.Done(), Delay: noDelay,
 		},
 		access: &access.Reconciler{
@@ -186,7 +208,7 @@ func (w *world) newAgent() *agent {
 
 // verifier compares exports with what they should be.
 func (a *agent) verifier() *volume.Verifier {
-	return volume.NewVerifier(a.Exporter, volume.Finders{v1alpha1.KindNVMePartition: a.Locator, v1alpha1.KindVolume: a.volumes.Locator})
+	return volume.NewVerifier(a.Exporter, volume.Finders{v1alpha1.KindNVMePartition: a.Locators, v1alpha1.KindVolume: a.volumes.Locator})
 }
 
 // now is the time on the node.
@@ -288,7 +310,7 @@ func (a *agent) written(do func()) map[string]int {
 // state is the volume's subsystem, by a reader of its own.
 func (w *world) state(p v1alpha1.Slice) (nvmeof.State, bool) {
 	w.t.Helper()
-	s, err := kernel.New(w.node.Kernel).Inspect(w.t.Context(), volumetest.NQN(p))
+	s, err := w.node.Target().Inspect(w.t.Context(), volumetest.NQN(p))
 	if err != nil && !errors.Is(err, nvmeof.ErrNotFound) {
 		w.t.Fatal(err)
 	}

@@ -35,6 +35,9 @@ type Volume struct {
 	// DevicePath is the block device; empty while the kernel does not know it.
 	DevicePath string
 	Dev        inventory.DevNum // of DevicePath
+	// StoreName and StoreUUID are the store of a logical volume, which has no number
+	// and no start; empty for a partition.
+	StoreName, StoreUUID string
 }
 
 // Survey is one look at all of a drive's table.

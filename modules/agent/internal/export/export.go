@@ -1,5 +1,5 @@
 // Package export offers slices of drives over NVMe-oF. A Backend is one target
-// (the kernel's nvmet); it knows nothing of how a slice was carved, and takes all
+// (the kernel's nvmet, SPDK's nvmf_tgt); it knows nothing of how a slice was carved, and takes all
 // identities of the export from the UID of the volume's object, so that an export
 // made again is the same one to its initiators (design.md §6, "Identity never
 // changes").
@@ -99,6 +99,10 @@ type Backend interface {
 	// Revalidate shows the present size of the slice to the hosts, which stay
 	// connected. Without an error, that size is what the target serves.
 	Revalidate(ctx context.Context, volume types.UID) error
+	// Fresh tells whether the target was started since anything listened there, and has
+	// forgotten everything: then all of it is made together (EnsureAll) before one of it
+	// is made. The kernel never forgets while it runs.
+	Fresh(ctx context.Context) (bool, error)
 	// Observe reads all exports at once.
 	Observe(ctx context.Context) (Observation, error)
 }

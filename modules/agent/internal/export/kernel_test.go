@@ -30,7 +30,7 @@ func volume() export.Volume {
 	}
 }
 
-func newKernel() (*nvmeoftest.Kernel, nvmeof.Target, *export.Kernel) {
+func newKernel() (*nvmeoftest.Kernel, nvmeof.Target, *export.Target) {
 	k := nvmeoftest.NewKernel(nvmeoftest.WithDevices("/dev/nvme1n1p1", "/dev/nvme1n1p2"))
 	target := kernel.New(k)
 	return k, target, export.NewKernel(target)

@@ -21,7 +21,10 @@ type Drive struct {
 	Controller string // nvme0, for messages
 	State      string // of the controller; StateLive when it works
 	Name       string // kernel name of the namespace's head, nvme0n1
-	Path       string // device node of the head
+	Path       string // device node of the head; empty where SPDK has the drive
+	// Bdev is the name that SPDK has for namespace 1; empty where the kernel has the
+	// drive. Name is the same then, and Dev is nothing.
+	Bdev       string
 	Dev        DevNum
 	SizeBytes  int64 // of namespace 1, raw
 	BlockBytes int64 // logical block size
@@ -37,9 +40,47 @@ type Scan struct {
 	// all here: see Find.
 	Drives   []Drive
 	Problems []Problem
+	// Functions are the NVMe functions that the kernel has no controller for. Each is
+	// named in Problems too, until somebody says which drive it is (Adopt).
+	Functions []Function
 	// Complete says that a drive which is not in Drives, and not named in
 	// Problems, is not in this node.
 	Complete bool
+	// Hidden says that something else than Functions keeps the scan from being complete.
+	Hidden bool
+}
+
+// Function is an NVMe function on the PCI bus that the kernel's nvme driver does not
+// have, or has without a controller.
+type Function struct {
+	Address  string // lower case
+	Driver   string // "" is none
+	NUMANode int    // -1 when unknown
+}
+
+// Adopt returns the scan with drives that somebody else than the kernel's nvme driver
+// has. Each is told by its PCI address from the functions that nobody knew.
+func (s Scan) Adopt(drives []Drive) Scan {
+	merged := &scan{Scan: s}
+	merged.Drives, merged.Problems, merged.Functions = slices.Clone(s.Drives), nil, nil
+	found := map[string]bool{}
+	for _, d := range drives {
+		found[d.PCIAddress] = true
+		merged.Drives = append(merged.Drives, d)
+	}
+	for _, f := range s.Functions {
+		if !found[f.Address] {
+			merged.Functions = append(merged.Functions, f)
+		}
+	}
+	for _, p := range s.Problems {
+		if p.Source != SourcePCI || !found[p.Subject] {
+			merged.problem(p)
+		}
+	}
+	merged.Complete = !s.Hidden && len(merged.Functions) == 0
+	merged.settle()
+	return merged.Scan
 }
 
 // Errors of Scan.Find.
@@ -103,8 +144,15 @@ func (s *scan) problem(p Problem) { s.Problems = append(s.Problems, p) }
 
 // degrade notes a problem that may hide a drive.
 func (s *scan) degrade(p Problem) {
-	s.Complete = false
+	s.Complete, s.Hidden = false, true
 	s.problem(p)
+}
+
+// unknown notes a function that hides a drive, unless somebody else knows it.
+func (s *scan) unknown(f Function, message string) {
+	s.Complete = false
+	s.Functions = append(s.Functions, f)
+	s.problem(Problem{Source: SourcePCI, Subject: f.Address, Message: message})
 }
 
 // Scan reads all local drives. It does not fail: what could not be read is a
@@ -195,7 +243,7 @@ func (s *scan) settle() {
 		return strings.Compare(a.PCIAddress, b.PCIAddress)
 	})
 	s.Drives = slices.CompactFunc(s.Drives, func(a, b Drive) bool {
-		return a.Serial == b.Serial && a.Dev == b.Dev
+		return a.Serial == b.Serial && a.Dev == b.Dev && a.Bdev == b.Bdev
 	})
 	for i := 0; i < len(s.Drives); {
 		j := i + 1
@@ -209,6 +257,7 @@ func (s *scan) settle() {
 		i = j
 	}
 	slices.SortFunc(s.Problems, func(a, b Problem) int { return strings.Compare(a.String(), b.String()) })
+	s.Problems = slices.Compact(s.Problems)
 }
 
 // validSerial is the grammar of NVMe Base 2.0, figure 275, SN: ASCII, at most 20

@@ -258,3 +258,33 @@ func TestScanReadsNothingThatSendsCommands(t *testing.T) {
 		t.Fatal("the scan hangs in an attribute that sends commands")
 	}
 }
+
+// A drive that SPDK has is among the others once somebody says which one it is.
+func TestAdoptedDrivesCompleteTheScan(t *testing.T) {
+	function := inventory.Function{Address: "0000:00:05.0", Driver: "vfio-pci", NUMANode: -1}
+	other := inventory.Function{Address: "0000:00:06.0", Driver: "", NUMANode: -1}
+	problem := func(f inventory.Function) inventory.Problem {
+		return inventory.Problem{Source: inventory.SourcePCI, Subject: f.Address, Message: "unknown"}
+	}
+	mine := inventory.Drive{Serial: "B", PCIAddress: function.Address, State: inventory.StateLive, Name: "nvme_Bn1", Bdev: "nvme_Bn1"}
+	kernels := inventory.Drive{Serial: "A", PCIAddress: "0000:00:04.0", State: inventory.StateLive, Name: "nvme0n1"}
+	for name, tc := range map[string]struct {
+		scan     inventory.Scan
+		complete bool
+		problems int
+	}{
+		"the only one":                    {inventory.Scan{Functions: []inventory.Function{function}, Problems: []inventory.Problem{problem(function)}}, true, 0},
+		"beside another":                  {inventory.Scan{Functions: []inventory.Function{function, other}, Problems: []inventory.Problem{problem(function), problem(other)}}, false, 1},
+		"in a scan that is not complete":  {inventory.Scan{Hidden: true, Functions: []inventory.Function{function}, Problems: []inventory.Problem{problem(function)}}, false, 0},
+		"with a serial number of another": {inventory.Scan{Drives: []inventory.Drive{{Serial: "B", Dev: inventory.DevNum{Major: 1}}}, Functions: []inventory.Function{function}, Problems: []inventory.Problem{problem(function)}}, true, 1},
+	} {
+		tc.scan.Drives = append(tc.scan.Drives, kernels)
+		got := tc.scan.Adopt([]inventory.Drive{mine})
+		if got.Complete != tc.complete || len(got.Problems) != tc.problems || len(got.Drives) != len(tc.scan.Drives)+1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if len(tc.scan.Problems) == 0 {
+			t.Errorf("%s: the scan itself was changed", name)
+		}
+	}
+}

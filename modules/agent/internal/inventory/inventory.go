@@ -84,6 +84,7 @@ type Source string
 const (
 	SourceNVMe      Source = "nvme"      // /sys/class/nvme
 	SourcePCI       Source = "pci"       // /sys/bus/pci/devices
+	SourceSPDK      Source = "spdk"      // SPDK's drives
 	SourceRDMA      Source = "rdma"      // /sys/class/infiniband
 	SourceAddresses Source = "addresses" // network interfaces
 )

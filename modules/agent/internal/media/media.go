@@ -29,6 +29,9 @@ const (
 	Damaged Verdict = "Damaged"
 	// Foreign: signatures that DISTORT did not write.
 	Foreign Verdict = "Foreign"
+	// Blobstore: SPDK's format of logical volume stores and nothing else. Whose it is,
+	// only SPDK can tell: the store's name is inside.
+	Blobstore Verdict = "Blobstore"
 	// Unreadable: the tools could not tell.
 	Unreadable Verdict = "Unreadable"
 )
@@ -71,16 +74,28 @@ type Kernel interface {
 	Partitions(device string) ([]inventory.Partition, error)
 }
 
-// Prober probes drives with blkid and wipefs.
+// Blocks reads block devices.
+type Blocks interface {
+	// Head returns the first n bytes of the device.
+	Head(path string, n int) ([]byte, error)
+}
+
+// Prober probes drives with blkid and wipefs, and looks itself for what these do not
+// know.
 type Prober struct {
 	run    command.Runner
 	kernel Kernel
+	blocks Blocks
 }
 
 // NewProber returns a Prober that starts its programs through run.
-func NewProber(run command.Runner, kernel Kernel) *Prober {
-	return &Prober{run: run, kernel: kernel}
+func NewProber(run command.Runner, kernel Kernel, blocks Blocks) *Prober {
+	return &Prober{run: run, kernel: kernel, blocks: blocks}
 }
+
+// blobstore starts a drive with SPDK's format (spdk_bs_super_block). Neither blkid
+// nor wipefs knows it: to them such a drive is blank.
+const blobstore = "SPDKBLOB"
 
 // Probe looks at the whole drive. It reads the medium, so it may take as long as
 // the drive does.
@@ -98,6 +113,13 @@ func (p *Prober) Probe(ctx context.Context, d inventory.Drive) Finding {
 	parts, err := p.kernel.Partitions(d.Name)
 	if err != nil {
 		return unreadable(err)
+	}
+	head, err := p.blocks.Head(d.Path, len(blobstore))
+	if err != nil {
+		return unreadable(err)
+	}
+	if string(head) == blobstore {
+		sigs = append(sigs, Signature{Type: blobstore})
 	}
 	return judge(d, low, sigs, parts)
 }
@@ -121,6 +143,9 @@ func judge(d inventory.Drive, low lowLevel, sigs []Signature, parts []inventory.
 	case len(all) == 0 && !low.ambiguous && len(parts) == 0:
 		f.Verdict = Blank
 		f.Message = "neither blkid nor wipefs finds a signature"
+	case len(all) == 1 && all[0].Type == blobstore && !low.ambiguous && len(parts) == 0:
+		f.Verdict = Blobstore
+		f.Message = "the drive has an SPDK blobstore"
 	case len(all) == 0 && !low.ambiguous:
 		f.Verdict = Damaged
 		f.Message = fmt.Sprintf("the medium is blank but the kernel shows %d partitions (%s …); the table was lost, or another host wrote to the drive", len(parts), parts[0].Name)

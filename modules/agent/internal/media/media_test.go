@@ -61,15 +61,20 @@ func TestProbeTellsWhatADriveMayBeUsedFor(t *testing.T) {
 			signature(carvetest.Signature{Type: "xfs", UUID: "92bc4618-56de-4bd2-8eed-28e6cacca5ce", Usage: "filesystem"}),
 			media.Foreign, "xfs at 0x0 UUID 92bc4618-56de-4bd2-8eed-28e6cacca5ce",
 		},
-		"LVM":       {signature(carvetest.Signature{Type: "LVM2_member", Offset: 0x218, Usage: "raid"}), media.Foreign, "LVM2_member at 0x218"},
-		"RAID":      {signature(carvetest.Signature{Type: "linux_raid_member", Offset: 0x1000, Label: "storage:9", Usage: "raid"}), media.Foreign, `label "storage:9"`},
+		"LVM":              {signature(carvetest.Signature{Type: "LVM2_member", Offset: 0x218, Usage: "raid"}), media.Foreign, "LVM2_member at 0x218"},
+		"RAID":             {signature(carvetest.Signature{Type: "linux_raid_member", Offset: 0x1000, Label: "storage:9", Usage: "raid"}), media.Foreign, `label "storage:9"`},
+		"SPDK's blobstore": {func(d *carvetest.Drive) { d.SetHead("SPDKBLOB") }, media.Blobstore, "SPDK blobstore"},
+		"a blobstore under an xfs": {func(d *carvetest.Drive) {
+			d.SetHead("SPDKBLOB")
+			d.SetSignatures(carvetest.Signature{Type: "xfs", Usage: "filesystem"})
+		}, media.Foreign, "SPDKBLOB"},
 		"ZFS table": {func(d *carvetest.Drive) { d.SetGPT("DF300D43-8DE2-BE44-A605-949429625602", 34, one) }, media.Foreign, "df300d43-8de2-be44-a605-949429625602"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := carvetest.NewDrive(serial, size)
 			tc.drive(d)
-			got := media.NewProber(d.Runner(), d).Probe(t.Context(), d.Inventory())
+			got := media.NewProber(d.Runner(), d, d).Probe(t.Context(), d.Inventory())
 			if got.Verdict != tc.want || !strings.Contains(got.Message, tc.message) {
 				t.Errorf("verdict = %s %q, want %s with %q", got.Verdict, got.Message, tc.want, tc.message)
 			}
@@ -88,9 +93,14 @@ type kernel struct {
 
 func (k kernel) Partitions(string) ([]inventory.Partition, error) { return k.parts, k.err }
 
+// zeros are the first bytes of a blank drive.
+type zeros struct{}
+
+func (zeros) Head(_ string, n int) ([]byte, error) { return make([]byte, n), nil }
+
 func TestBlankMediumWithKernelPartitionsIsDamaged(t *testing.T) {
 	d := carvetest.NewDrive(serial, size)
-	got := media.NewProber(d.Runner(), kernel{parts: []inventory.Partition{{Name: "nvme3n1p1"}}}).Probe(t.Context(), d.Inventory())
+	got := media.NewProber(d.Runner(), kernel{parts: []inventory.Partition{{Name: "nvme3n1p1"}}}, d).Probe(t.Context(), d.Inventory())
 	if got.Verdict != media.Damaged || !strings.Contains(got.Message, "nvme3n1p1") {
 		t.Errorf("verdict = %s %q, want Damaged naming the partition", got.Verdict, got.Message)
 	}
@@ -131,7 +141,7 @@ func TestWhatCannotBeReadIsNeverBlank(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			run := commandtest.New(map[string]commandtest.Program{"blkid": tc.blkid, "wipefs": tc.wipefs})
-			got := media.NewProber(run, tc.kernel).Probe(t.Context(), inventory.Drive{Serial: serial, Name: "nvme3n1", Path: "/dev/nvme3n1", SizeBytes: size, BlockBytes: 512})
+			got := media.NewProber(run, tc.kernel, zeros{}).Probe(t.Context(), inventory.Drive{Serial: serial, Name: "nvme3n1", Path: "/dev/nvme3n1", SizeBytes: size, BlockBytes: 512})
 			if got.Verdict != tc.want || (got.Err != nil) != (tc.want == media.Unreadable) {
 				t.Errorf("verdict = %s %q (%v), want %s", got.Verdict, got.Message, got.Err, tc.want)
 			}
@@ -141,7 +151,7 @@ func TestWhatCannotBeReadIsNeverBlank(t *testing.T) {
 
 func TestProbeOnlyLists(t *testing.T) {
 	d := carvetest.NewDrive(serial, size)
-	media.NewProber(d.Runner(), d).Probe(t.Context(), d.Inventory())
+	media.NewProber(d.Runner(), d, d).Probe(t.Context(), d.Inventory())
 	want := []command.Cmd{
 		command.New("blkid", "-p", "-o", "export", "--", "/dev/nvme3n1"),
 		command.New("wipefs", "-J", "--", "/dev/nvme3n1"),

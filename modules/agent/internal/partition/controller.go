@@ -43,7 +43,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	NodeName string
 	Backends export.Backends
-	Locator  *volume.Locator
+	Locators volume.Locators
 	Exporter *volume.Exporter
 	// Started opens when every partition was looked at once.
 	Started *volume.Gate
@@ -65,7 +65,7 @@ type Reconciler struct {
 }
 
 func (r *Reconciler) validate() error {
-	if r.Client == nil || r.Recorder == nil || r.NodeName == "" || r.Backends == nil || r.Locator == nil || r.Exporter == nil || r.Started == nil {
+	if r.Client == nil || r.Recorder == nil || r.NodeName == "" || r.Backends == nil || r.Locators == nil || r.Exporter == nil || r.Started == nil {
 		return errors.New("partition reconciler: client, recorder, node name, backends, locator, exporter and gate must all be set")
 	}
 	return nil

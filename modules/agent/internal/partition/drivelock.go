@@ -67,6 +67,18 @@ func (r *Reconciler) unlockDrive(ctx context.Context, gone *v1alpha1.NVMePartiti
 	case d.Status.ActiveBackend == "" || d.Status.ActiveBackend == v1alpha1.ActiveBackendNone:
 		return nil
 	}
+	carver, err := r.Locators.Get(v1alpha1.TargetBackend(d.Status.ActiveBackend))
+	if err != nil {
+		return nil // an agent with the backend gives it back
+	}
+	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
+	defer cancel()
+	switch released, err := carver.Release(ctx, d.Spec.SerialNumber); {
+	case err != nil:
+		return fmt.Errorf("give drive %s back: %w", d.Name, err)
+	case !released:
+		return nil
+	}
 	return r.setActiveBackend(ctx, d, v1alpha1.ActiveBackendNone)
 }
 

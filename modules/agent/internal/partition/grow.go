@@ -12,6 +12,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -57,7 +58,7 @@ func unserved(s *scope) bool {
 func (r *Reconciler) enlarge(ctx context.Context, s *scope) (carve.Volume, error) {
 	ctx, cancel := context.WithTimeout(ctx, carveTimeout)
 	defer cancel()
-	return r.Locator.Grow(ctx, s.partition, s.drive, func(ctx context.Context) ([]carve.Slice, error) { return r.placed(ctx, s.partition) })
+	return s.carver.Grow(ctx, s.partition, s.drive, func(ctx context.Context) ([]carve.Slice, error) { return r.placed(ctx, s.partition) })
 }
 
 // placed are the slices of the other partitions that were placed on the drive and
@@ -71,7 +72,7 @@ func (r *Reconciler) placed(ctx context.Context, p *v1alpha1.NVMePartition) ([]c
 	for i := range all.Items {
 		o := r.written.Latest(&all.Items[i])
 		if o.UID != p.UID && o.DeletionTimestamp.IsZero() && !(&scope{partition: o}).recorded() {
-			out = append(out, carve.Slice{UUID: volume.PartitionUUID(o), SizeBytes: o.Spec.Size})
+			out = append(out, carve.Slice{UUID: volume.PartitionUUID(o), Name: identity.ExternalID(string(o.UID)), SizeBytes: o.Spec.Size})
 		}
 	}
 	return out, nil
@@ -85,7 +86,7 @@ func (r *Reconciler) serve(ctx context.Context, s *scope) error {
 	if err := r.Exporter.Revalidate(ctx, s.partition); err != nil {
 		return err
 	}
-	now, err := r.Locator.Find(ctx, s.partition, s.drive)
+	now, err := s.carver.Find(ctx, s.partition, s.drive)
 	if err != nil {
 		return fmt.Errorf("read the size back: %w", err)
 	}

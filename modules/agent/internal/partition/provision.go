@@ -37,6 +37,11 @@ func (r *Reconciler) backend(_ context.Context, s *scope) error {
 	if _, err := r.Backends.Get(spec.TargetBackend); err != nil {
 		return &failure{v1alpha1.ConditionProvisioned, v1alpha1.ReasonBackendUnsupported, needsPerson, err}
 	}
+	carver, err := r.Locators.Get(spec.TargetBackend)
+	if err != nil {
+		return &failure{v1alpha1.ConditionProvisioned, v1alpha1.ReasonBackendUnsupported, needsPerson, err}
+	}
+	s.carver = carver
 	if spec.VolumeManager != v1alpha1.VolumeManagerPartition {
 		return &failure{v1alpha1.ConditionProvisioned, v1alpha1.ReasonBackendUnsupported, needsPerson,
 			fmt.Errorf("volume manager %q is not supported by this agent (it has %s)", spec.VolumeManager, v1alpha1.VolumeManagerPartition)}
@@ -78,7 +83,7 @@ func claimText(ref *v1alpha1.ObjectReference) string {
 // findDrive finds the drive by its serial number, and takes the lock between
 // backends before anything is carved.
 func (r *Reconciler) findDrive(ctx context.Context, s *scope) error {
-	d, err := r.Locator.Drive(ctx, s.partition.Spec.ParentDeviceSerialNumber)
+	d, err := s.carver.Drive(ctx, s.partition.Spec.ParentDeviceSerialNumber)
 	if err != nil {
 		return &failure{v1alpha1.ConditionClaimAuthorized, v1alpha1.ReasonDeviceMissing, waitForHost, err}
 	}
@@ -94,10 +99,10 @@ func (r *Reconciler) carve(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, carveTimeout)
 	defer cancel()
 	if s.recorded() {
-		v, err = r.Locator.Find(ctx, s.partition, s.drive)
+		v, err = s.carver.Find(ctx, s.partition, s.drive)
 	} else {
 		began := time.Now()
-		v, err = r.Locator.Make(ctx, s.partition, s.drive)
+		v, err = s.carver.Make(ctx, s.partition, s.drive)
 		metrics.Carved(began, err)
 		r.Tracer.Did(telemetry.Work{
 			Name: "carve", Object: s.partition, Phase: tracing.Begin, Began: began, Err: err, Place: s.drive.Serial,

@@ -14,6 +14,8 @@ import (
 type scope struct {
 	// partition is as it was read from the cache; it is not changed.
 	partition *v1alpha1.NVMePartition
+	// carver finds and makes what the partition's backend carves.
+	carver volume.Carver
 	// drive is set once the claim on it was authorised.
 	drive inventory.Drive
 	// slice is set once it was found or carved.
@@ -40,7 +42,7 @@ func (s *scope) trouble() *failure {
 
 // recorded tells whether the slice was carved in an earlier life of the agent.
 func (s *scope) recorded() bool {
-	return s.partition.Status.Backend != nil && s.partition.Status.Backend.PartitionUUID != ""
+	return volume.Carved(s.partition)
 }
 
 // remedy is what can help a phase that failed.

@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, check *volume.Check) err
 // slices be looked for anew.
 func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []reconcile.Request {
 	serial := o.(*v1alpha1.NVMeDevice).Spec.SerialNumber
-	r.Locator.Forget(serial)
+	r.Locators.Forget(serial)
 	return r.onDrive(ctx, serial, func(*v1alpha1.NVMePartition) bool { return true })
 }
 

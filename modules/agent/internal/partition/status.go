@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/distort-io/distort/modules/agent/internal/carve"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/tracing"
@@ -22,7 +24,7 @@ func statusOf(s *scope) v1alpha1.NVMePartitionStatus {
 	st.VolumeHandle = handle.Handle{Kind: handle.NVMePartition, Namespace: p.Namespace, Name: p.Name, UID: uid}.String()
 	if s.slice != nil {
 		st.AllocatedCapacity = s.slice.SizeBytes
-		st.Backend = &v1alpha1.BackendIdentity{PartitionUUID: s.slice.UUID}
+		st.Backend = volume.Identity(*s.slice)
 	}
 	if s.exported != nil {
 		st.NQN = identity.VolumeNQN(st.ExternalID)
@@ -71,7 +73,7 @@ func conditions(s *scope, all *[]metav1.Condition) {
 			"claim "+s.partition.Spec.ClaimRef.Namespace+"/"+s.partition.Spec.ClaimRef.Name+" owns the drive")
 	}
 	if s.slice != nil {
-		set(v1alpha1.ConditionProvisioned, metav1.ConditionTrue, v1alpha1.ReasonCarved, "partition "+s.slice.UUID+" was read back")
+		set(v1alpha1.ConditionProvisioned, metav1.ConditionTrue, v1alpha1.ReasonCarved, carved(*s.slice)+" was read back")
 	}
 	if g := s.growth; g != nil {
 		if g.failure == nil {
@@ -90,6 +92,14 @@ func conditions(s *scope, all *[]metav1.Condition) {
 	if f.condition != v1alpha1.ConditionExported && meta.FindStatusCondition(*all, v1alpha1.ConditionExported) != nil {
 		set(v1alpha1.ConditionExported, metav1.ConditionFalse, v1alpha1.ReasonExportFailed, "not verified: "+f.Error())
 	}
+}
+
+// carved names a slice.
+func carved(v carve.Volume) string {
+	if v.StoreName != "" {
+		return "logical volume " + v.UUID + " in " + v.StoreName
+	}
+	return "partition " + v.UUID
 }
 
 // waiting is the status of a partition that is being deleted and waits.

@@ -15,6 +15,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -85,16 +86,20 @@ func (r *Reconciler) unexport(ctx context.Context, s *scope) error {
 func (r *Reconciler) uncarve(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, carveTimeout)
 	defer cancel()
-	d, err := r.Locator.Drive(ctx, s.partition.Spec.ParentDeviceSerialNumber)
+	var err error
+	if s.carver, err = r.Locators.Get(s.partition.Spec.TargetBackend); err != nil {
+		return stuck(needsPerson, err)
+	}
+	d, err := s.carver.Drive(ctx, s.partition.Spec.ParentDeviceSerialNumber)
 	if errors.Is(err, volume.ErrDriveMissing) && s.partition.Annotations[v1alpha1.AbandonDataAnnotation] == string(s.partition.UID) {
 		r.Recorder.Eventf(s.partition, nil, corev1.EventTypeWarning, "DataAbandoned", "Delete",
-			"Partition %s was let go without its drive %s: what is on it was not deleted", volume.PartitionUUID(s.partition), s.partition.Spec.ParentDeviceSerialNumber)
+			"Slice %s was let go without its drive %s: what is on it was not deleted", sliceName(s.partition), s.partition.Spec.ParentDeviceSerialNumber)
 		return nil
 	}
 	if err != nil {
 		return stuck(waitForHost, fmt.Errorf("waits for the drive, to delete the slice: %w", err))
 	}
-	err = r.Locator.Delete(ctx, s.partition, d)
+	err = s.carver.Delete(ctx, s.partition, d)
 	if errors.Is(err, carve.ErrForeign) && !s.recorded() {
 		// The drive was refused, so nothing was carved on it.
 		return nil
@@ -103,6 +108,14 @@ func (r *Reconciler) uncarve(ctx context.Context, s *scope) error {
 		return stuck(tryAgain, fmt.Errorf("waits for the slice to be deleted: %w", err))
 	}
 	return nil
+}
+
+// sliceName is how a slice is called that is given up.
+func sliceName(p *v1alpha1.NVMePartition) string {
+	if uuid := volume.SliceUUID(p); uuid != "" {
+		return uuid
+	}
+	return identity.ExternalID(string(p.UID))
 }
 
 // release gives the drive back if this was the last partition on it, and drops

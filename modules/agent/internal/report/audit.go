@@ -15,6 +15,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -93,14 +94,17 @@ func compare(table carve.Survey, before, after map[types.UID]v1alpha1.NVMePartit
 	known := map[string]bool{}
 	for _, objects := range []map[types.UID]v1alpha1.NVMePartition{before, after} {
 		for _, p := range objects {
-			known[volume.PartitionUUID(&p)] = true
+			known[volume.SliceUUID(&p)] = true
+			if p.Spec.TargetBackend == v1alpha1.BackendSPDK && !volume.Carved(&p) {
+				known[identity.ExternalID(string(p.UID))] = true // its UUID is to be recorded
+			}
 		}
 	}
 	there := map[string]bool{}
 	for _, v := range table.Volumes {
 		there[v.UUID] = true
-		if !known[v.UUID] {
-			strangers = append(strangers, fmt.Sprintf("partition %s (%s)", v.UUID, v.Name))
+		if !known[v.UUID] && !(v.StoreUUID != "" && known[v.Name]) {
+			strangers = append(strangers, fmt.Sprintf("%s %s (%s)", kindOf(v), v.UUID, v.Name))
 		}
 	}
 	for _, o := range table.Others {
@@ -108,14 +112,24 @@ func compare(table carve.Survey, before, after map[types.UID]v1alpha1.NVMePartit
 	}
 	for uid, p := range before {
 		_, still := after[uid]
-		recorded := p.Status.Backend != nil && p.Status.Backend.PartitionUUID != ""
-		if uuid := volume.PartitionUUID(&p); still && recorded && p.DeletionTimestamp.IsZero() && !there[uuid] {
-			missing = append(missing, fmt.Sprintf("%s/%s (partition %s)", p.Namespace, p.Name, uuid))
+		if uuid := volume.SliceUUID(&p); still && volume.Carved(&p) && p.DeletionTimestamp.IsZero() && !there[uuid] {
+			kind := "partition"
+			if p.Spec.TargetBackend == v1alpha1.BackendSPDK {
+				kind = "logical volume"
+			}
+			missing = append(missing, fmt.Sprintf("%s/%s (%s %s)", p.Namespace, p.Name, kind, uuid))
 		}
 	}
 	slices.Sort(strangers)
 	slices.Sort(missing)
 	return strangers, missing
+}
+
+func kindOf(v carve.Volume) string {
+	if v.StoreUUID != "" {
+		return "logical volume"
+	}
+	return "partition"
 }
 
 // targetAudit is condition TargetAudited; false before the first comparison. An

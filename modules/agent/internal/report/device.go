@@ -53,6 +53,7 @@ func (r *Reporter) inspect(ctx context.Context, s *sight, have *v1alpha1.NVMeDev
 		return
 	}
 	d := s.drives[0]
+	s.spdk = have != nil && have.Status.ActiveBackend == v1alpha1.ActiveBackendSPDK
 	s.uses, s.usesErr = r.Hardware.Uses(d.Name)
 	if s.usesErr != nil || len(s.uses) > 0 {
 		delete(r.probes, s.serial)

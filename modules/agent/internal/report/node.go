@@ -17,14 +17,21 @@ import (
 )
 
 // reportNode makes the node's RDMAStorageNode as the scans say.
-func (r *Reporter) reportNode(ctx context.Context, scan inventory.Scan, portals inventory.PortalScan) error {
+func (r *Reporter) reportNode(ctx, scanCtx context.Context, scan inventory.Scan, portals inventory.PortalScan) error {
+	var spdk *metav1.Condition
+	if r.SPDK != nil {
+		c := r.SPDK(scanCtx)
+		spdk = &c
+	}
 	have := &v1alpha1.RDMAStorageNode{}
 	err := r.Client.Get(ctx, types.NamespacedName{Name: r.NodeName}, have)
 	switch {
 	case apierrors.IsNotFound(err):
 		have = &v1alpha1.RDMAStorageNode{
 			ObjectMeta: metav1.ObjectMeta{Name: r.NodeName},
-			Spec:       v1alpha1.RDMAStorageNodeSpec{NodeName: r.NodeName, Portals: r.portals(portals, nil)},
+			Spec: v1alpha1.RDMAStorageNodeSpec{
+				NodeName: r.NodeName, Portals: r.portals(portals, nil), TargetBackends: served(spdk),
+			},
 		}
 		if err := r.Client.Create(ctx, have); err != nil {
 			return fmt.Errorf("create RDMAStorageNode %s: %w", r.NodeName, err)
@@ -33,7 +40,7 @@ func (r *Reporter) reportNode(ctx context.Context, scan inventory.Scan, portals 
 		return fmt.Errorf("read RDMAStorageNode %s: %w", r.NodeName, err)
 	default:
 		want := have.DeepCopy()
-		want.Spec.Portals = r.portals(portals, have.Spec.Portals)
+		want.Spec.Portals, want.Spec.TargetBackends = r.portals(portals, have.Spec.Portals), served(spdk)
 		if !equality.Semantic.DeepEqual(have.Spec, want.Spec) {
 			if err := r.Client.Patch(ctx, want, client.MergeFrom(have)); err != nil {
 				return fmt.Errorf("update portals of RDMAStorageNode %s: %w", r.NodeName, err)
@@ -41,10 +48,10 @@ func (r *Reporter) reportNode(ctx context.Context, scan inventory.Scan, portals 
 			have = want
 		}
 	}
-	return r.reportNodeStatus(ctx, have, scan, portals)
+	return r.reportNodeStatus(ctx, have, scan, portals, spdk)
 }
 
-func (r *Reporter) reportNodeStatus(ctx context.Context, have *v1alpha1.RDMAStorageNode, scan inventory.Scan, portals inventory.PortalScan) error {
+func (r *Reporter) reportNodeStatus(ctx context.Context, have *v1alpha1.RDMAStorageNode, scan inventory.Scan, portals inventory.PortalScan, spdk *metav1.Condition) error {
 	want := have.DeepCopy()
 	partitions, err := r.ownPartitions(ctx)
 	if err != nil {
@@ -57,10 +64,15 @@ func (r *Reporter) reportNodeStatus(ctx context.Context, have *v1alpha1.RDMAStor
 	if c, known := r.targetAudit(partitions); known {
 		r.setCondition(&want.Status.Conditions, want.Generation, c)
 	}
+	if spdk != nil {
+		r.setCondition(&want.Status.Conditions, want.Generation, *spdk)
+	} else {
+		meta.RemoveStatusCondition(&want.Status.Conditions, v1alpha1.ConditionSPDKReady)
+	}
 	for _, c := range []metav1.Condition{
 		scanCondition(v1alpha1.ConditionSysfsInventoryReady, scan.Complete, scan.Problems),
 		scanCondition(v1alpha1.ConditionRDMAInventoryReady, portals.Complete, portals.Problems),
-		// The drives have one source as long as only the kernel has drives.
+		// SPDK's drives are in the same scan.
 		scanCondition(v1alpha1.ConditionNVMeInventoryReady, scan.Complete, scan.Problems),
 		readyCondition(r.Ready(), len(want.Spec.Portals)),
 	} {
@@ -80,6 +92,15 @@ func (r *Reporter) reportNodeStatus(ctx context.Context, have *v1alpha1.RDMAStor
 		return fmt.Errorf("update status of RDMAStorageNode %s: %w", r.NodeName, err)
 	}
 	return nil
+}
+
+// served are the backends that serve volumes; nil is the kernel alone, as from agents
+// that knew no other.
+func served(spdk *metav1.Condition) []v1alpha1.TargetBackend {
+	if spdk == nil || spdk.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return []v1alpha1.TargetBackend{v1alpha1.BackendKernel, v1alpha1.BackendSPDK}
 }
 
 // portals are the API's form of a scan's. From a scan that is not complete, the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -58,7 +59,8 @@ type Surveyor interface {
 	Changes(serial string) uint64
 }
 
-// Config is what a Reporter needs. All fields but Delay and Now are required.
+// Config is what a Reporter needs. All fields but SPDK, Delay and Now are
+// required.
 type Config struct {
 	// Client reads from a cache that holds this node's objects, and writes.
 	Client   client.Client
@@ -72,6 +74,8 @@ type Config struct {
 	// Unseen says what of the target nobody can see on this node; empty when all of it
 	// is seen.
 	Unseen func() string
+	// SPDK is condition SPDKReady; nil on a node without SPDK.
+	SPDK func(context.Context) metav1.Condition
 	// Ready tells whether every target of the node was looked at since the agent
 	// started (volume.Gate).
 	Ready func() bool
@@ -122,7 +126,7 @@ func (r *Reporter) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	defer cancel()
 	scan := r.Hardware.Scan(scanCtx)
 	portals := r.Hardware.Portals(scanCtx)
-	err := errors.Join(r.reportDrives(ctx, scanCtx, scan), r.reportNode(ctx, scan, portals))
+	err := errors.Join(r.reportDrives(ctx, scanCtx, scan), r.reportNode(ctx, scanCtx, scan, portals))
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		// The cache does not show yet what was written; it will.
 		log.FromContext(ctx).V(1).Info("inventory changed while it was written", "reason", err.Error())

@@ -24,6 +24,8 @@ type sight struct {
 	found    media.Finding
 	timeouts int // probes in a row that timed out since found was seen
 	survey   *survey
+	// spdk tells that the drive is SPDK's, though the kernel may have it now.
+	spdk bool
 }
 
 // sights groups a scan by serial number.
@@ -105,6 +107,8 @@ func (s *sight) media() (metav1.Condition, bool) {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonBlank, s.found.Message+slowness(s.timeouts)
 	case s.found.Verdict == media.Distort:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonOwnLabel, s.found.Message+slowness(s.timeouts)
+	case s.found.Verdict == media.Blobstore && s.spdk:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonOwnLabel, s.found.Message+", and is SPDK's"
 	case s.found.Verdict == media.Unreadable:
 		c.Reason, c.Message = v1alpha1.ReasonProbeFailed, s.found.Message
 	default:

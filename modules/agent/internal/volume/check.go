@@ -30,6 +30,7 @@ type Check struct {
 	delay    func() time.Duration
 	broken   map[v1alpha1.VolumeKind]chan event.GenericEvent
 	changed  func()
+	now      chan struct{}
 	// strangers are those of the last look, nil before the first.
 	strangers atomic.Pointer[[]string]
 	unseen    atomic.Pointer[string]
@@ -41,7 +42,7 @@ func NewCheck(cache client.Reader, v *Verifier, delay func() time.Duration, chan
 	if delay == nil {
 		delay = jitter.HalfToFull(checkPeriod)
 	}
-	return &Check{cache: cache, verifier: v, delay: delay, changed: changed, broken: map[v1alpha1.VolumeKind]chan event.GenericEvent{
+	return &Check{cache: cache, verifier: v, delay: delay, changed: changed, now: make(chan struct{}, 1), broken: map[v1alpha1.VolumeKind]chan event.GenericEvent{
 		v1alpha1.KindNVMePartition: make(chan event.GenericEvent), v1alpha1.KindVolume: make(chan event.GenericEvent),
 	}}
 }
@@ -68,6 +69,14 @@ func (c *Check) Unseen() string {
 	return ""
 }
 
+// Now asks for a look at once: a target may have changed as a whole.
+func (c *Check) Now() {
+	select {
+	case c.now <- struct{}{}:
+	default: // one is due already
+	}
+}
+
 // Start implements manager.Runnable.
 func (c *Check) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("check")
@@ -77,6 +86,8 @@ func (c *Check) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
+		case <-c.now:
+			timer.Stop()
 		case <-timer.C:
 		}
 		if err := c.once(log.IntoContext(ctx, logger)); err != nil && ctx.Err() == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/volumelock"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
+	"github.com/distort-io/distort/modules/nvmeof/spdk"
 )
 
 // Errors of Exporter, besides those of package export.
@@ -42,6 +43,9 @@ type Exporter struct {
 	drives   Drives
 	locks    volumelock.Locks
 
+	// remake makes what a backend has forgotten (Restore.again); nil makes nothing.
+	remake func(ctx context.Context, backend export.Backend) error
+
 	mu sync.Mutex
 	// good is what the last Ensure that succeeded was given; the periodic check
 	// compares with it.
@@ -64,6 +68,9 @@ type Outcome struct {
 // volume's lock, from the same cache that told the caller: what a caller has seen
 // deleted is deleted here too.
 func (e *Exporter) Ensure(ctx context.Context, s v1alpha1.Slice, devicePath string) (Outcome, error) {
+	if err := e.remember(ctx, s.GetTargetBackend()); err != nil {
+		return Outcome{}, err
+	}
 	backend, unlock, err := e.take(ctx, s)
 	if err != nil {
 		return Outcome{}, err
@@ -85,6 +92,21 @@ func (e *Exporter) Ensure(ctx context.Context, s v1alpha1.Slice, devicePath stri
 	return Outcome{Result: result, Volume: v}, nil
 }
 
+// remember makes sure that the backend has not forgotten all other exports: the first
+// one that is made again must not listen before the others are there. No lock of a
+// volume may be held.
+func (e *Exporter) remember(ctx context.Context, name v1alpha1.TargetBackend) error {
+	backend, err := e.backends.Get(name)
+	if err != nil || e.remake == nil {
+		return err
+	}
+	fresh, err := backend.Fresh(ctx)
+	if err != nil || !fresh {
+		return err
+	}
+	return e.remake(ctx, backend)
+}
+
 // take returns the backend of the volume and its lock.
 func (e *Exporter) take(ctx context.Context, s v1alpha1.Slice) (backend export.Backend, unlock func(), err error) {
 	if backend, err = e.backends.Get(s.GetTargetBackend()); err != nil {
@@ -97,6 +119,9 @@ func (e *Exporter) take(ctx context.Context, s v1alpha1.Slice) (backend export.B
 // unused makes sure that the node itself does not use the slice: nvmet would
 // export it all the same (design.md §6).
 func (e *Exporter) unused(devicePath string) error {
+	if _, bdev := spdk.BdevOf(devicePath); bdev {
+		return nil // nobody on the node can open it, and SPDK gives it to one only
+	}
 	uses, err := e.drives.Uses(filepath.Base(devicePath))
 	if err != nil {
 		return fmt.Errorf("look for other users of %s: %w", devicePath, err)

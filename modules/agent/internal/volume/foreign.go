@@ -34,8 +34,8 @@ func (v *Verifier) foreign(ctx context.Context, exports map[string][]string) ([]
 	return out, nil
 }
 
-// claimed are the serial numbers of the claimed drives of this node, by the kernel's
-// names of the drives and of their partitions.
+// claimed are the serial numbers of the claimed drives of this node, by the names
+// that kernel and SPDK have for the drives and for their slices.
 func (v *Verifier) claimed(ctx context.Context) (map[string]string, error) {
 	var devices v1alpha1.NVMeDeviceList
 	if err := v.exporter.cache.List(ctx, &devices); err != nil {
@@ -48,6 +48,15 @@ func (v *Verifier) claimed(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	out := map[string]string{}
+	var partitions v1alpha1.NVMePartitionList
+	if err := v.exporter.cache.List(ctx, &partitions); err != nil {
+		return nil, fmt.Errorf("list partitions of this node: %w", err)
+	}
+	for i := range partitions.Items {
+		if p := &partitions.Items[i]; ours[p.Spec.ParentDeviceSerialNumber] && p.Status.Backend != nil && p.Status.Backend.LvolUUID != "" {
+			out[p.Status.Backend.LvolUUID] = p.Spec.ParentDeviceSerialNumber
+		}
+	}
 	for _, d := range v.exporter.drives.Scan(ctx).Drives {
 		if !ours[d.Serial] {
 			continue

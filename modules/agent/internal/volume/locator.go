@@ -64,9 +64,17 @@ func PartitionUUID(p *v1alpha1.NVMePartition) string {
 	return identity.PartitionUUID(string(p.UID))
 }
 
-// Drive returns the drive that the partition is placed on.
+// Drive implements Carver.
 func (l *Locator) Drive(ctx context.Context, serial string) (inventory.Drive, error) {
-	return driveOf(l.drives.Scan(ctx), serial)
+	return kernels(driveOf(l.drives.Scan(ctx), serial))
+}
+
+// kernels refuses a drive that SPDK has.
+func kernels(d inventory.Drive, err error) (inventory.Drive, error) {
+	if err == nil && d.Bdev != "" {
+		return inventory.Drive{}, fmt.Errorf("%w: SPDK has the drive with serial %q (bdev %s)", ErrDriveMissing, d.Serial, d.Bdev)
+	}
+	return d, err
 }
 
 func driveOf(scan inventory.Scan, serial string) (inventory.Drive, error) {
@@ -172,6 +180,9 @@ func (l *Locator) Delete(ctx context.Context, p *v1alpha1.NVMePartition, d inven
 	}
 	return fmt.Errorf("drive %q still has partition %s after its deletion", d.Serial, PartitionUUID(p))
 }
+
+// Release implements Carver. The kernel keeps its drives.
+func (l *Locator) Release(context.Context, string) (bool, error) { return true, nil }
 
 // Forget drops what is remembered of one drive, so that its table is read again.
 func (l *Locator) Forget(serial string) {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/distort-io/distort/modules/agent/internal/export"
@@ -32,11 +34,15 @@ type Restore struct {
 	exporter *Exporter
 	finder   Finder
 	done     chan struct{}
+	turn     chan struct{} // of again
 }
 
-// NewRestore returns a Restore that was not started.
+// NewRestore returns a Restore that was not started. From now on the Exporter has it
+// make again what a backend forgets later.
 func NewRestore(e *Exporter, f Finder) *Restore {
-	return &Restore{exporter: e, finder: f, done: make(chan struct{})}
+	r := &Restore{exporter: e, finder: f, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	e.remake = r.again
+	return r
 }
 
 // Done is closed when Start has done what it could.
@@ -84,6 +90,51 @@ func (r *Restore) run(ctx context.Context) error {
 		errs = append(errs, r.restore(ctx, backend, missing))
 	}
 	return errors.Join(errs...)
+}
+
+// again restores the exports of a backend that was started anew under this agent.
+// Reconcilers are at work: the volumes stay locked from the reading of what they have
+// to be until they are. What cannot be made is left to the reconcilers.
+func (r *Restore) again(ctx context.Context, backend export.Backend) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if fresh, err := backend.Fresh(ctx); err != nil || !fresh {
+		return err // somebody else was first
+	}
+	all, err := Slices(ctx, r.exporter.cache)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(all, func(s v1alpha1.Slice) bool {
+		return s.GetTargetBackend() != backend.Name() || !s.GetDeletionTimestamp().IsZero() || !exportable(s.GetConditions())
+	})
+	slices.SortFunc(missing, func(a, b v1alpha1.Slice) int { return strings.Compare(string(a.GetUID()), string(b.GetUID())) })
+	for _, s := range missing {
+		unlock, err := r.exporter.locks.Lock(ctx, s.GetUID())
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	if err := r.restore(ctx, backend, missing); err != nil {
+		log.FromContext(ctx).Error(err, "not every export could be made again; each is tried by itself", "backend", backend.Name())
+	}
+	return nil
+}
+
+// exportable tells whether the volume was exported and nothing but its target keeps
+// it from being so: while a target is away, reconcilers withdraw what they vouched for.
+func exportable(conditions []metav1.Condition) bool {
+	is := func(kind string, reasons ...string) bool {
+		c := meta.FindStatusCondition(conditions, kind)
+		return c != nil && (c.Status == metav1.ConditionTrue || slices.Contains(reasons, c.Reason))
+	}
+	return is(v1alpha1.ConditionExported, v1alpha1.ReasonExportFailed) &&
+		is(v1alpha1.ConditionProvisioned, v1alpha1.ReasonCarveFailed) && is(v1alpha1.ConditionClaimAuthorized, v1alpha1.ReasonDeviceMissing)
 }
 
 func (r *Restore) restore(ctx context.Context, backend export.Backend, missing []v1alpha1.Slice) error {

@@ -51,7 +51,7 @@ type driveCheck struct {
 }
 
 func (c *driveCheck) path(p *v1alpha1.NVMePartition) (string, error) {
-	d, err := driveOf(c.scan, p.Spec.ParentDeviceSerialNumber)
+	d, err := kernels(driveOf(c.scan, p.Spec.ParentDeviceSerialNumber))
 	if err != nil {
 		return "", err
 	}

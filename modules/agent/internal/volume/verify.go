@@ -40,10 +40,15 @@ func NewVerifier(e *Exporter, f Finder) *Verifier { return &Verifier{exporter: e
 func (v *Verifier) Verify(ctx context.Context, all []v1alpha1.Slice) (Verification, error) {
 	observed := map[v1alpha1.TargetBackend]export.Observation{}
 	out := Verification{Broken: map[types.UID][]string{}}
+	var unseen []string
+	unread := map[v1alpha1.TargetBackend]error{}
 	for name, backend := range v.exporter.backends {
 		o, err := backend.Observe(ctx)
 		if err != nil {
-			return Verification{}, err
+			// A target that is down is no reason not to look at the others.
+			unread[name] = err
+			unseen = append(unseen, fmt.Sprintf("the exports of backend %s cannot be read", name))
+			continue
 		}
 		observed[name] = o
 	}
@@ -51,7 +56,6 @@ func (v *Verifier) Verify(ctx context.Context, all []v1alpha1.Slice) (Verificati
 	if err != nil {
 		return Verification{}, err
 	}
-	var unseen []string
 	for _, o := range observed {
 		foreign, err := v.foreign(ctx, o.Foreign())
 		if err != nil {
@@ -68,8 +72,14 @@ func (v *Verifier) Verify(ctx context.Context, all []v1alpha1.Slice) (Verificati
 	at := oncePortals{from: v.exporter.portals, read: map[v1alpha1.Transport][]v1alpha1.Portal{}}
 	for _, s := range all {
 		last, ok := v.exporter.last(s.GetUID())
-		o := observed[s.GetTargetBackend()]
-		if !ok || o == nil || !s.GetDeletionTimestamp().IsZero() {
+		o, name := observed[s.GetTargetBackend()], s.GetTargetBackend()
+		if !ok || !s.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if o == nil {
+			if err := unread[name]; err != nil {
+				out.Broken[s.GetUID()] = []string{err.Error()}
+			}
 			continue
 		}
 		differences, guests, err := v.differences(ctx, s, last, o, device, at)

@@ -45,6 +45,7 @@ func TestGetCapacityCountsWhatPlacementWouldTakePL2(t *testing.T) {
 		"not counted yet":           {func(s *storage) { s.Device.Status.FreeCapacity = nil }, 0, 0},
 		"of this backend":           {func(s *storage) { s.Device.Status.ActiveBackend = v1alpha1.ActiveBackendKernel }, free, free},
 		"of another backend":        {func(s *storage) { s.Device.Status.ActiveBackend = v1alpha1.ActiveBackendSPDK }, 0, 0},
+		"served by SPDK alone":      {func(s *storage) { s.Node.Spec.TargetBackends = []v1alpha1.TargetBackend{v1alpha1.BackendSPDK} }, 0, 0},
 		"drive cordoned":            {func(s *storage) { s.Device.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "true"} }, 0, 0},
 		"drive not cordoned":        {func(s *storage) { s.Device.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "false"} }, free, free},
 		"node cordoned":             {func(s *storage) { s.Owner.Annotations = map[string]string{v1alpha1.CordonedAnnotation: "true"} }, 0, 0},
@@ -167,7 +168,7 @@ func TestGetCapacityJudgesAClassAsCreateVolumeDoes(t *testing.T) {
 		"an unknown capability": {capability(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{}}), ""},
 		"a capability":          {capability(mountCapability()), ""},
 		"an unknown parameter":  {parameter("transprot", "tcp"), `did you mean "transport"`},
-		"an unknown backend":    {parameter("target-backend", "spdk"), "spdk"},
+		"an unknown backend":    {parameter("target-backend", "nvmf"), "nvmf"},
 		"shared without asking": {capability(sharedBlockCapability()), "allow-multi-writer"},
 		"another segment": {func(r *csi.GetCapacityRequest) {
 			r.AccessibleTopology = &csi.Topology{Segments: map[string]string{"zone": "a"}}

@@ -51,7 +51,7 @@ func (i *Inventory) Room(ctx context.Context, want request.Capacity) (Room, erro
 			}
 			continue
 		}
-		if eligibility.Node(node, owner) != "" {
+		if eligibility.Node(node, owner) != "" || eligibility.Backend(eligibility.Backends(node), want.Backend) != "" {
 			continue
 		}
 		if err := i.count(ctx, node.Name, want.Backend, &room); err != nil {

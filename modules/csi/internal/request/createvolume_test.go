@@ -155,12 +155,14 @@ func TestParseCreateVolumeRefusesAndNamesTheRule(t *testing.T) {
 		"control bytes in a name":  {func(r *create) { r.Name = "a\x00b" }, []string{"control"}},
 		"a name that is not UTF-8": {func(r *create) { r.Name = "\xff" }, []string{"UTF-8"}},
 
-		"a typo":                      {parameter("transprot", "tcp"), []string{`"transprot"`, `did you mean "transport"`}},
-		"a typo in case and hyphens":  {parameter("TargetBackend", "kernel"), []string{`did you mean "target-backend"`}},
-		"a key like no other":         {parameter("qwertyuiop", "x"), []string{"want one of", "ctrl-loss-tmo", "target-backend"}},
-		"a reserved key":              {parameter("csi.storage.k8s.io/provisioner-secret-name", "x"), []string{"unknown parameter"}},
-		"an unknown backend":          {parameter("target-backend", "iscsi"), []string{"target-backend", `"iscsi"`, `want "kernel"`}},
-		"a backend of another day":    {parameter("target-backend", "spdk"), []string{"target-backend", `"spdk"`, `"kernel" and "zfs" only`}},
+		"a typo":                     {parameter("transprot", "tcp"), []string{`"transprot"`, `did you mean "transport"`}},
+		"a typo in case and hyphens": {parameter("TargetBackend", "kernel"), []string{`did you mean "target-backend"`}},
+		"a key like no other":        {parameter("qwertyuiop", "x"), []string{"want one of", "ctrl-loss-tmo", "target-backend"}},
+		"a reserved key":             {parameter("csi.storage.k8s.io/provisioner-secret-name", "x"), []string{"unknown parameter"}},
+		"an unknown backend":         {parameter("target-backend", "iscsi"), []string{"target-backend", `"iscsi"`, `want "kernel", "spdk" or "zfs"`}},
+		"cores of a target": {func(r *create) {
+			r.Parameters["target-backend"], r.Parameters["spdk-core-mask"] = "spdk", "0x3"
+		}, []string{"spdk-core-mask", `"0x3"`, "one target for each node"}},
 		"an unknown transport":        {parameter("transport", "fc"), []string{"transport", `"fc"`, `want "rdma" or "tcp"`}},
 		"nfs without its backend":     {parameter("transport", "nfs"), []string{`"nfs"`, `needs target-backend "zfs"`}},
 		"an unknown volume manager":   {parameter("volume-manager", "lvm"), []string{"volume-manager", `"lvm"`, `want "partition"`}},

@@ -130,7 +130,7 @@ func (p *parameters) backendName() string {
 }
 
 // setBackend refuses what no backend of this version can serve, before
-// anything is made.
+// anything is made. Whether a node serves the backend, placement tells.
 func (p *parameters) setBackend(values map[string]string) error {
 	value, given := values[ParameterTargetBackend]
 	if !given {
@@ -143,14 +143,17 @@ func (p *parameters) setBackend(values map[string]string) error {
 		// Zvols are exported by the kernel.
 		p.kind, p.backend = v1alpha1.KindVolume, v1alpha1.BackendKernel
 	case string(v1alpha1.BackendSPDK):
-		return invalidf("parameter %s %q: this version has %q and %q only", ParameterTargetBackend, value, v1alpha1.BackendKernel, backendZFS)
+		p.backend = v1alpha1.BackendSPDK
 	default:
-		return invalidf("parameter %s %s: want %q or %q", ParameterTargetBackend, shown(value), v1alpha1.BackendKernel, backendZFS)
+		return invalidf("parameter %s %s: want %q, %q or %q", ParameterTargetBackend, shown(value), v1alpha1.BackendKernel, v1alpha1.BackendSPDK, backendZFS)
 	}
 	for _, key := range slices.Sorted(maps.Keys(owners)) {
 		if v, set := values[key]; set && owners[key] != value {
 			return invalidf("parameter %s %s: belongs to %s %q, not %q", key, shown(v), ParameterTargetBackend, owners[key], value)
 		}
+	}
+	if v, given := values[ParameterSPDKCoreMask]; given {
+		return invalidf("parameter %s %s: this version has one target for each node, whose cores are those that it was started with", ParameterSPDKCoreMask, shown(v))
 	}
 	return nil
 }

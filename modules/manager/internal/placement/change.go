@@ -60,7 +60,7 @@ func difference(before, after *Node) Change {
 		known[before.Drives[i].Device] = &before.Drives[i]
 	}
 	nodeChanged := before.Refusal != after.Refusal || before.Domain != after.Domain ||
-		!slices.Equal(before.Transports, after.Transports) || before.Name != after.Name
+		!slices.Equal(before.Transports, after.Transports) || !slices.Equal(before.Backends, after.Backends) || before.Name != after.Name
 	for i := range after.Drives {
 		drive := &after.Drives[i]
 		old := known[drive.Device]

@@ -47,6 +47,8 @@ type Node struct {
 	AliveUntil time.Time
 	// Transports of the node's usable portals.
 	Transports []v1alpha1.Transport
+	// Backends that serve volumes on the drives.
+	Backends []v1alpha1.TargetBackend
 	// Drives in order of their names.
 	Drives []Drive
 	// PoolRefusal is why nothing can be placed on any of its pools; empty when it
@@ -208,6 +210,8 @@ func (n *Node) refuses(now time.Time, request Request) Reason {
 		return NodeSilent
 	case len(request.Topology.Requisite) > 0 && !slices.Contains(request.Topology.Requisite, n.Domain):
 		return OutsideTopology
+	case !request.Pool && eligibility.Backend(n.Backends, request.Backend) != "":
+		return eligibility.NoBackend
 	}
 	return eligibility.Transport(n.Transports, request.Transport)
 }

@@ -25,7 +25,7 @@ func aDrive(name string, free int64) Drive {
 func node(name string, drives ...Drive) *Node {
 	return &Node{
 		Name: name, Domain: "default", AliveUntil: now.Add(time.Second),
-		Transports: []v1alpha1.Transport{v1alpha1.TransportTCP}, Drives: drives,
+		Transports: []v1alpha1.Transport{v1alpha1.TransportTCP}, Backends: []v1alpha1.TargetBackend{v1alpha1.BackendKernel}, Drives: drives,
 	}
 }
 
@@ -119,6 +119,16 @@ func TestDecide(t *testing.T) {
 			nodes:    []*Node{altered(node("a", aDrive("a1", 9*unit)), func(n *Node) { n.Drives[0].Holders = []v1alpha1.TargetBackend{v1alpha1.BackendSPDK} })},
 			rejected: map[string]Reason{"a1": eligibility.BackendElsewhere},
 		},
+		"a node that does not serve the backend": {
+			request:  over(func(r *Request) { r.Backend = v1alpha1.BackendSPDK }),
+			nodes:    []*Node{node("a", aDrive("a1", 9*unit))},
+			rejected: map[string]Reason{"a1": eligibility.NoBackend},
+		},
+		"a node that serves it": {
+			request: over(func(r *Request) { r.Backend = v1alpha1.BackendSPDK }),
+			nodes:   []*Node{node("a", aDrive("a1", 9*unit)), altered(node("b", aDrive("b1", unit+unit)), func(n *Node) { n.Backends = append(n.Backends, v1alpha1.BackendSPDK) })},
+			device:  "b1", rejected: map[string]Reason{"a1": eligibility.NoBackend},
+		},
 		"a drive with partitions of the same backend": {
 			request: request,
 			nodes:   []*Node{altered(node("a", aDrive("a1", 9*unit)), func(n *Node) { n.Drives[0].Holders = []v1alpha1.TargetBackend{v1alpha1.BackendKernel} })},
@@ -163,7 +173,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestDecisionNamesTheClaimOfTheDrive(t *testing.T) {
-	got := Decide(now, Request{Size: unit, Transport: v1alpha1.TransportTCP}, []*Node{node("a", aDrive("a1", unit))})
+	got := Decide(now, Request{Size: unit, Backend: v1alpha1.BackendKernel, Transport: v1alpha1.TransportTCP}, []*Node{node("a", aDrive("a1", unit))})
 	want := &Placement{
 		DriveID: DriveID{"a", "serial-a1"}, Device: "a1",
 		Claim: v1alpha1.ObjectReference{Namespace: "default", Name: "claim-a1", UID: "uid"},
@@ -207,7 +217,7 @@ func TestDecideNeverOvercommits(t *testing.T) {
 			nodes = append(nodes, node(fmt.Sprint(n), drives...))
 		}
 		for range 50 {
-			request := Request{Size: (1 + random.Int64N(6)) * unit, Transport: v1alpha1.TransportTCP}
+			request := Request{Size: (1 + random.Int64N(6)) * unit, Backend: v1alpha1.BackendKernel, Transport: v1alpha1.TransportTCP}
 			placement := Decide(now, request, nodes)
 			fits := false
 			for _, n := range nodes {
@@ -238,7 +248,7 @@ func BenchmarkDecide(b *testing.B) {
 		}
 		nodes = append(nodes, node(fmt.Sprint(n), drives...))
 	}
-	request := Request{Size: 5 * unit, Transport: v1alpha1.TransportTCP}
+	request := Request{Size: 5 * unit, Backend: v1alpha1.BackendKernel, Transport: v1alpha1.TransportTCP}
 	b.Run("decide", func(b *testing.B) {
 		for b.Loop() {
 			Decide(now, request, nodes)

@@ -162,7 +162,7 @@ func (l *Ledger) rebuild(name string) Change {
 		l.describePools(node, object, owner)
 	}
 	if object != nil {
-		node.Transports = eligibility.Transports(object)
+		node.Transports, node.Backends = eligibility.Transports(object), eligibility.Backends(object)
 	}
 	node.AliveUntil, _ = l.beats.Deadline(name)
 	for _, device := range l.byNode.names(name) {

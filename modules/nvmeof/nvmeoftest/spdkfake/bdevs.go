@@ -16,6 +16,8 @@ type bdev struct {
 	file                 string
 	medium               *medium // of a file
 	lvol                 *lvol
+	controller           *controller
+	nsid                 uint64 // on the controller
 	writes               []Write
 }
 
@@ -92,6 +94,8 @@ func (b *bdev) show() any {
 	switch {
 	case b.lvol != nil:
 		aliases, driver["lvol"] = []string{b.lvol.alias()}, b.lvol.show()
+	case b.controller != nil:
+		driver["nvme"], driver["mp_policy"] = b.showNVMe(), "active_passive"
 	case b.file != "":
 		driver["aio"] = map[string]any{"filename": b.file, "block_size_override": true, "readonly": false, "fallocate": false, "nowait": false}
 	}

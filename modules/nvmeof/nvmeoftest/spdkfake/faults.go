@@ -23,11 +23,14 @@ const (
 type faults struct {
 	calls      int
 	at         map[int]Fault
+	changes    int
+	atChange   map[int]Fault
 	on         map[string]Fault
 	killed     bool
 	held       []func()
 	trace      []string
 	collisions []string
+	observe    func(method string)
 }
 
 // meet counts the call and lets it happen, or not.
@@ -39,6 +42,15 @@ func (f *faults) meet(s *Server, x *call, run func()) {
 		delete(f.on, x.method)
 	}
 	delete(f.at, f.calls)
+	if x.object != "" {
+		f.changes++
+		if !ok {
+			if late, due := f.atChange[f.changes]; due {
+				fault = late
+			}
+		}
+		delete(f.atChange, f.changes)
+	}
 	end := func(what func()) {
 		x.reply = func(any, *rpcError) {}
 		s.process.leave(x)
@@ -66,6 +78,9 @@ func (f *faults) meet(s *Server, x *call, run func()) {
 	}
 	if x.object != "" {
 		f.trace = append(f.trace, x.method+" "+x.object)
+		if f.observe != nil {
+			f.observe(x.method)
+		}
 	}
 	run()
 }
@@ -78,6 +93,31 @@ func (s *Server) At(n int, f Fault) {
 		s.faults.at = map[int]Fault{}
 	}
 	s.faults.at[s.faults.calls+n] = f
+}
+
+// AtChange makes the n-th call from now that changes something (1 is the next one)
+// meet the fault.
+func (s *Server) AtChange(n int, f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.atChange == nil {
+		s.faults.atChange = map[int]Fault{}
+	}
+	s.faults.atChange[s.faults.changes+n] = f
+}
+
+// Observe calls do whenever a call that changes something was carried out.
+func (s *Server) Observe(do func(method string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults.observe = do
+}
+
+// Killed tells whether a fault has ended the client.
+func (s *Server) Killed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.killed
 }
 
 // On makes the next call of the method meet the fault.
@@ -101,7 +141,7 @@ func (s *Server) Calls() int {
 func (s *Server) Faultless() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.faults.at) == 0 && len(s.faults.on) == 0
+	return len(s.faults.at) == 0 && len(s.faults.atChange) == 0 && len(s.faults.on) == 0
 }
 
 // Clear forgets all faults that nobody has met, and lets a new client in after a
@@ -109,7 +149,7 @@ func (s *Server) Faultless() bool {
 func (s *Server) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.at, s.faults.on, s.faults.killed = nil, nil, false
+	s.faults.at, s.faults.atChange, s.faults.on, s.faults.killed = nil, nil, nil, false
 }
 
 // Release sends all answers that are Late.

@@ -55,6 +55,20 @@ func (s *Server) Connect(hostNQN, nqn string, l nvmeof.Listener) (*Host, error) 
 	return h, nil
 }
 
+// Size is how large the host sees the namespace, in bytes.
+func (h *Host) Size(nsid uint32) (int64, error) {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	switch n := h.sub.namespace(nsid); {
+	case h.leaving, h.ended:
+		return 0, ErrDisconnected
+	case n == nil:
+		return 0, ErrInvalidNamespace
+	default:
+		return int64(n.bdev.blockSize * n.bdev.numBlocks), nil
+	}
+}
+
 // Disconnect ends the connection from the host's side.
 func (h *Host) Disconnect() {
 	h.server.mu.Lock()

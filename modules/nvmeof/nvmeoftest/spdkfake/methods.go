@@ -55,6 +55,10 @@ func init() { // not initialised in place, because getMethods reads it
 		"bdev_delay_delete":     {run: deleteBdev, object: bdev},
 		"bdev_set_qos_limit":    {run: setLimit, object: bdev},
 
+		"bdev_nvme_attach_controller": {run: attachController, object: key("drive", "name")},
+		"bdev_nvme_detach_controller": {run: detachController, object: key("drive", "name")},
+		"bdev_nvme_get_controllers":   {run: getNVMeControllers},
+
 		"bdev_lvol_create_lvstore":  {run: storeCreate, object: store},
 		"bdev_lvol_delete_lvstore":  {run: storeDelete, object: store},
 		"bdev_lvol_grow_lvstore":    {run: storeGrow, object: store},

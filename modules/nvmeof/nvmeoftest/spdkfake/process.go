@@ -10,6 +10,7 @@ type process struct {
 	initialised bool
 	bdevs       []*bdev // in the order of their making
 	stores      []*store
+	controllers []*controller
 	transports  []string
 	subsystems  []*subsystem // by NQN
 	noDiscovery bool         // the discovery subsystem was deleted

@@ -19,6 +19,7 @@ type Server struct {
 	process *process
 	files   map[string]*medium // what survives the process
 	conns   map[*conn]bool
+	drives  []*pcie
 	hosts   []*Host
 	faults  faults
 	uuids   uint64
@@ -163,6 +164,13 @@ func (s *Server) Occupy(trtype, traddr, trsvcid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opts.occupied[wireAddress{Transport: trtype, Family: familyOf(traddr), Address: traddr, Service: trsvcid}] = true
+}
+
+// Vacate ends Occupy.
+func (s *Server) Vacate(trtype, traddr, trsvcid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.opts.occupied, wireAddress{Transport: trtype, Family: familyOf(traddr), Address: traddr, Service: trsvcid})
 }
 
 // newUUID returns the next random UUID, which is not random.

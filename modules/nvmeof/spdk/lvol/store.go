@@ -36,6 +36,9 @@ type StoreSpec struct {
 	Bdev string
 	// UUID is that of the store if it was recorded. Then it is never made anew.
 	UUID string
+	// Zero writes zeros to the whole device when the store is made. Otherwise volumes
+	// may have what was there before.
+	Zero bool
 }
 
 // StoreName returns the name of the store on a device.
@@ -103,9 +106,10 @@ func (v *Volumes) ensureStore(ctx context.Context, name string, spec StoreSpec) 
 		return Store{}, fmt.Errorf("%w: bdev %s is claimed", ErrInUse, spec.Bdev)
 	}
 	refused := writer.Call(ctx, "bdev_lvol_create_lvstore", struct {
-		Bdev string `json:"bdev_name"`
-		Name string `json:"lvs_name"`
-	}{spec.Bdev, name}, nil)
+		Bdev  string `json:"bdev_name"`
+		Name  string `json:"lvs_name"`
+		Clear string `json:"clear_method,omitempty"`
+	}{spec.Bdev, name, clearMethod(spec.Zero)}, nil)
 	found, err = v.findStore(ctx, name, spec)
 	if found == nil && refused != nil {
 		return Store{}, errors.Join(meaning(refused), err)
@@ -193,6 +197,15 @@ func (v *Volumes) store(ctx context.Context, uuid string) (*Store, error) {
 		return &all[i], nil
 	}
 	return nil, nil
+}
+
+// clearMethod is how SPDK clears what it takes or leaves; "" is its default, unmap,
+// after which many drives do not return zeros.
+func clearMethod(zero bool) string {
+	if zero {
+		return "write_zeroes"
+	}
+	return ""
 }
 
 func deref(s *Store) Store {

@@ -18,6 +18,9 @@ type Spec struct {
 	SizeBytes uint64
 	// Thin takes space when it is written. It matters when the volume is made.
 	Thin bool
+	// Zero writes zeros to what the volume leaves when it is deleted, so that the next
+	// one does not have its data. It matters when the volume is made.
+	Zero bool
 	// UUID is that of the volume if it was recorded. Then it is never made anew.
 	UUID string
 }
@@ -175,8 +178,9 @@ func (c *change) create(spec Spec) (*Volume, error) {
 		Store string `json:"uuid"`
 		Name  string `json:"lvol_name"`
 		Thin  bool   `json:"thin_provision"`
+		Clear string `json:"clear_method,omitempty"`
 		sized
-	}{c.store.UUID, spec.Name, spec.Thin, size})
+	}{c.store.UUID, spec.Name, spec.Thin, clearMethod(spec.Zero), size})
 }
 
 // grow sends a larger size, and answers what was read back.

@@ -88,6 +88,21 @@ func (c *Client) send(ctx context.Context, method string, params any) (*call, er
 	return conn.send(ctx, method, params)
 }
 
+// Wait waits until the process that answers now is gone, or has hung up, and then
+// returns nil. It is an error if nobody answers, or ctx ends first.
+func (c *Client) Wait(ctx context.Context) error {
+	conn, err := c.connected(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-conn.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // connected returns the connection, and makes it if there is none.
 func (c *Client) connected(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {

@@ -22,6 +22,7 @@ type conn struct {
 	last  uint64
 	calls map[uint64]*call // sent, not answered
 	err   error            // why it ended; nil while it is alive
+	ended chan struct{}    // closed then
 
 	facts facts
 }
@@ -36,7 +37,7 @@ type call struct {
 }
 
 func newConn(nc net.Conn) *conn {
-	c := &conn{net: nc, calls: map[uint64]*call{}}
+	c := &conn{net: nc, calls: map[uint64]*call{}, ended: make(chan struct{})}
 	go c.read()
 	return c
 }
@@ -141,6 +142,7 @@ func (c *conn) end(why error) {
 		why = errors.New("connection was closed by SPDK")
 	}
 	c.err = why
+	close(c.ended)
 	c.net.Close()
 	for _, x := range c.calls {
 		x.err = fmt.Errorf("%s: %w: %w", x.method, ErrNoAnswer, why)

@@ -66,7 +66,7 @@ func (c *Config) check() error {
 	case c.MemoryMiB < 0:
 		return refuse("memoryMiB", strconv.Itoa(c.MemoryMiB), "must not be negative")
 	}
-	if _, err := cores(c.CoreMask); err != nil {
+	if _, err := Cores(c.CoreMask); err != nil {
 		return refuse("coreMask", c.CoreMask, "must be a hexadecimal number above zero, such as 0x3")
 	}
 	for _, d := range []struct {
@@ -103,8 +103,8 @@ func (c *Config) args() []string {
 	return append(args, c.Args...)
 }
 
-// cores returns the numbers of the cores in a mask.
-func cores(mask string) (map[int]bool, error) {
+// Cores returns the numbers of the cores in a mask such as 0x3.
+func Cores(mask string) (map[int]bool, error) {
 	digits, ok := strings.CutPrefix(strings.ToLower(mask), "0x")
 	n, valid := new(big.Int).SetString(digits, 16)
 	if !ok || !valid || n.Sign() <= 0 {

@@ -120,7 +120,7 @@ func (c *Config) bringUp(ctx context.Context, client *rpc.Client) error {
 	if err != nil {
 		return fmt.Errorf("bring up: %w", err)
 	}
-	if want, _ := cores(c.CoreMask); !maps.Equal(want, running) {
+	if want, _ := Cores(c.CoreMask); !maps.Equal(want, running) {
 		return fmt.Errorf("bring up: it runs on cores %v, not on those of %s", slices.Sorted(maps.Keys(running)), c.CoreMask)
 	}
 	return nil

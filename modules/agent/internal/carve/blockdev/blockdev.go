@@ -34,6 +34,28 @@ func (Host) Number(path string) (inventory.DevNum, error) {
 	return inventory.DevNum{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)}, nil
 }
 
+// Head returns the first n bytes of the device, past the page cache where it can.
+func (Host) Head(path string, n int) ([]byte, error) {
+	f, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	buf, free, err := alignedBuffer()
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	const page = 4096
+	if n > page {
+		return nil, fmt.Errorf("read %d bytes of %s: at most %d can be read", n, path, page)
+	}
+	if _, err := f.ReadAt(buf[:page], 0); err != nil {
+		return nil, fmt.Errorf("read the head of %s: %w", path, err)
+	}
+	return append([]byte(nil), buf[:n]...), nil
+}
+
 // IsZero tells whether the length bytes from offset on read as zeros. It reads
 // past the page cache where it can: what is cached for the whole drive is older
 // than what was written through a partition.

@@ -52,7 +52,8 @@ type Drive struct {
 	backup  bool
 	pmbr    bool
 	sigs    []Signature
-	data    []extent // what does not read zero, of volumes
+	head    func() string // the first bytes, where no tool knows them
+	data    []extent      // what does not read zero, of volumes
 
 	// The kernel.
 	known    map[int]Partition
@@ -136,6 +137,20 @@ func (d *Drive) UsesNow(device string) ([]inventory.Use, error) {
 		if device == d.name || device == d.partName(n) {
 			out = append(out, inventory.Use{Device: d.partName(n), Kind: inventory.UsedByMount, Detail: "at /mnt"})
 		}
+	}
+	return out, nil
+}
+
+// Head returns the first bytes of the medium, as far as no tool knows them.
+func (d *Drive) Head(path string, n int) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if path != d.path() {
+		return nil, fmt.Errorf("open %s: no such device", path)
+	}
+	out := make([]byte, n)
+	if d.head != nil {
+		copy(out, d.head())
 	}
 	return out, nil
 }

@@ -21,7 +21,7 @@ const Step = 8 * capacity.Unit
 func (d *Drive) Manager(t testing.TB) *gpt.Manager {
 	t.Helper()
 	m, err := gpt.New(gpt.Config{
-		Runner: d.runner, Prober: media.NewProber(d.runner, d), Kernel: d, Blocks: d,
+		Runner: d.runner, Prober: media.NewProber(d.runner, d, d), Kernel: d, Blocks: d,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }, Step: Step,
 	})
 	if err != nil {

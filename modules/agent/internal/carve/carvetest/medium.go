@@ -31,6 +31,17 @@ func (d *Drive) SetSignatures(sigs ...Signature) {
 	d.sigs = sigs
 }
 
+// SetHead puts first bytes on the medium that no tool knows.
+func (d *Drive) SetHead(text string) { d.HeadFrom(func() string { return text }) }
+
+// HeadFrom has the first bytes come from somebody who writes to the drive without the
+// kernel.
+func (d *Drive) HeadFrom(head func() string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.head = head
+}
+
 // Damage spoils a part of the GPT on the medium: "primary", "backup", or "start"
 // for the first 34 blocks with the protective MBR. The kernel reads it again.
 func (d *Drive) Damage(part string) {

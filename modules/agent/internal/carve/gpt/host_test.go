@@ -112,7 +112,7 @@ func (h *host) blank(t *testing.T, d inventory.Drive) {
 }
 
 func (h *host) env(t *testing.T, d inventory.Drive) carvetest.Env {
-	m, err := gpt.New(gpt.Config{Runner: h.run, Prober: media.NewProber(h.run, h.reader), Kernel: h.reader, Blocks: h.blocks})
+	m, err := gpt.New(gpt.Config{Runner: h.run, Prober: media.NewProber(h.run, h.reader, h.blocks), Kernel: h.reader, Blocks: h.blocks})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func refusal(d inventory.Drive, f media.Finding) error {
 	switch f.Verdict {
 	case media.Blank:
 		return fmt.Errorf("drive %q: %w", d.Serial, carve.ErrNotInitialised)
-	case media.Foreign:
+	case media.Foreign, media.Blobstore:
 		return fmt.Errorf("drive %q: %w: %s", d.Serial, carve.ErrForeign, f.Message)
 	case media.Unreadable:
 		return fmt.Errorf("drive %q: %w", d.Serial, f.Err)

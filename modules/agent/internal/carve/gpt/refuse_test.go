@@ -111,7 +111,7 @@ func TestZeroingThatDoesNotTakeIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Write(4<<20, 4096)
-	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d), Kernel: d,
+	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d, d), Kernel: d,
 		Blocks: sideEffect{d, func() { d.Write(4<<20, 4096) }}})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestDriveValueThatNoScanMakesIsRefused(t *testing.T) {
 
 func deletable(t *testing.T, d *carvetest.Drive, on func()) (*gpt.Manager, carve.Volume) {
 	t.Helper()
-	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: sideEffect{d, on}, Step: carvetest.Step})
+	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d, d), Kernel: d, Blocks: sideEffect{d, on}, Step: carvetest.Step})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestPartitionThatIsNotAsAskedForIsNeverHandedOut(t *testing.T) {
 		run := bent{d, func(c command.Cmd) command.Cmd {
 			return c.WithStdin(strings.Replace(c.Stdin, replace[0], replace[1], 1))
 		}}
-		m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: d})
+		m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d, d), Kernel: d, Blocks: d})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestChangeThatTouchesASiblingIsNoticed(t *testing.T) {
 		}
 		return c
 	}}
-	m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: d})
+	m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d, d), Kernel: d, Blocks: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func (strangeNode) Number(string) (inventory.DevNum, error) {
 
 func TestNodeOfAnotherDeviceIsNeverHandedOut(t *testing.T) {
 	d := carvetest.NewDrive("FAKE0001", 1<<30)
-	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: strangeNode{d},
+	m, err := gpt.New(gpt.Config{Runner: d.Runner(), Prober: media.NewProber(d.Runner(), d, d), Kernel: d, Blocks: strangeNode{d},
 		Wait: func(context.Context, time.Duration) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +328,7 @@ func TestTableOfAnotherDriveIsNeverChanged(t *testing.T) {
 		d.SetGPT(identity.DiskGUID("FAKE0002"), 2048, nil)
 		return c
 	}}
-	m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d), Kernel: d, Blocks: d})
+	m, err := gpt.New(gpt.Config{Runner: run, Prober: media.NewProber(d.Runner(), d, d), Kernel: d, Blocks: d})
 	if err != nil {
 		t.Fatal(err)
 	}

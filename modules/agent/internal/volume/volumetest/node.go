@@ -15,9 +15,13 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/carve/carvetest"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
+	"github.com/distort-io/distort/modules/agent/internal/pci"
+	"github.com/distort-io/distort/modules/agent/internal/pci/pcitest"
 	"github.com/distort-io/distort/modules/agent/internal/zfs/zfstest"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
+	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest/spdkfake"
+	"github.com/distort-io/distort/modules/nvmeof/spdk/rpc"
 )
 
 // Node is the hardware and the kernel. It outlives the agents on it. It is safe
@@ -29,6 +33,9 @@ type Node struct {
 	Drive  *carvetest.Drive
 	// Pools are the node's ZFS, without any pool at first.
 	Pools *zfstest.Host
+	// SPDK and Sysfs are set where the node's volumes are SPDK's (NewSPDKNode).
+	SPDK  *spdkfake.Server
+	Sysfs *pcitest.Sysfs
 	// Sites collects where in the code effects came from; it may be nil.
 	Sites *Sites
 
@@ -41,6 +48,8 @@ type Node struct {
 	zvols   map[string]string
 	uses    map[string]string
 	portals []inventory.Portal
+	clients []*rpc.Client // of all processes
+	others  []string      // namespaces besides 1
 }
 
 // NewNode returns a node with a blank drive of that size and one portal for each
@@ -63,6 +72,10 @@ func NewNode(name, serial string, size int64) *Node {
 // Reboot makes the node forget what only its kernel knew, and read the drive's
 // table again.
 func (n *Node) Reboot() {
+	if n.SPDK != nil {
+		n.Sysfs.Reboot()
+		n.SPDK.Restart()
+	}
 	n.Kernel = nvmeoftest.NewKernel()
 	for _, p := range n.known() {
 		n.Drive.Unexport(p.Number)
@@ -106,6 +119,11 @@ func (n *Node) Scan(context.Context) inventory.Scan {
 	}
 	d := n.Drive.Inventory()
 	d.PCIAddress = n.address
+	if n.Sysfs != nil && n.Sysfs.Driver(n.address) != pci.NVMe {
+		f := inventory.Function{Address: n.address, Driver: n.Sysfs.Driver(n.address), NUMANode: -1}
+		return inventory.Scan{Functions: []inventory.Function{f},
+			Problems: []inventory.Problem{{Source: inventory.SourcePCI, Subject: n.address, Message: "bound to " + f.Driver}}}
+	}
 	return inventory.Scan{Complete: true, Drives: []inventory.Drive{d}}
 }
 
@@ -138,9 +156,16 @@ func (n *Node) Portals(context.Context) inventory.PortalScan {
 	return inventory.PortalScan{Complete: true, Portals: slices.Clone(n.portals)}
 }
 
-// Slices are the UUIDs in the drive's partition table, sorted and in lower case.
+// Slices are the UUIDs of the slices on the drive, sorted and in lower case.
 func (n *Node) Slices() []string {
 	var out []string
+	if n.SPDK != nil {
+		for _, l := range n.SPDK.Lvols() {
+			out = append(out, l.UUID)
+		}
+		slices.Sort(out)
+		return out
+	}
 	for _, e := range n.Drive.Entries() {
 		out = append(out, strings.ToLower(e.UUID))
 	}
@@ -151,7 +176,7 @@ func (n *Node) Slices() []string {
 // Exports is the state of every subsystem.
 func (n *Node) Exports(t testing.TB) []string {
 	t.Helper()
-	states, err := kernel.New(n.Kernel).List(context.Background())
+	states, err := n.Target().List(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +287,15 @@ func (m *manager) do(op func() error) error {
 // of the drive.
 func (n *Node) Dump() []string {
 	out := n.Kernel.Dump()
+	if n.SPDK != nil {
+		out = append(out, "driver "+n.Sysfs.Driver(n.address))
+		for _, l := range n.SPDK.Lvols() {
+			out = append(out, "logical volume "+l.Name)
+		}
+		if n.SPDK.Stored(n.address) {
+			out = append(out, "store")
+		}
+	}
 	entries := n.Drive.Entries()
 	for _, number := range slices.Sorted(maps.Keys(entries)) {
 		out = append(out, "partition "+strings.ToLower(entries[number].UUID))

@@ -47,7 +47,7 @@ func (n *Node) Partition(name string, size int64) *v1alpha1.NVMePartition {
 			Namespace: Namespace, Name: name, UID: UID(name), Generation: 1, Finalizers: []string{v1alpha1.SliceFinalizer},
 		},
 		Spec: v1alpha1.NVMePartitionSpec{
-			Size: size, TargetBackend: v1alpha1.BackendKernel, VolumeManager: v1alpha1.VolumeManagerPartition, Transport: v1alpha1.TransportTCP,
+			Size: size, TargetBackend: n.Backend(), VolumeManager: v1alpha1.VolumeManagerPartition, Transport: v1alpha1.TransportTCP,
 			AccessMode: v1alpha1.ReadWriteOnce, AccessType: v1alpha1.AccessMount, Filesystem: v1alpha1.Ext4,
 			RequestFingerprint: fmt.Sprintf("%x", sha256.Sum256([]byte(name))),
 			NodeName:           n.Name, ParentDeviceSerialNumber: n.Serial, ClaimRef: &claim,

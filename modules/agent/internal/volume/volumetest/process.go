@@ -16,11 +16,15 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
+	"github.com/distort-io/distort/modules/agent/internal/pci"
+	"github.com/distort-io/distort/modules/agent/internal/spdkdrive"
 	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/agent/internal/zfs"
+	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/nvmeof"
 	"github.com/distort-io/distort/modules/nvmeof/kernel"
 	"github.com/distort-io/distort/modules/nvmeof/nvmeoftest"
+	"github.com/distort-io/distort/modules/nvmeof/spdk"
 )
 
 // ErrDead is what every call of a killed process answers: it has no more effect
@@ -33,10 +37,15 @@ type Process struct {
 	Client   client.Client
 	Backends export.Backends
 	Locator  *volume.Locator
-	Exporter *volume.Exporter
-	Manager  carve.VolumeManager
-	ZFS      *zfs.Manager
-	Target   nvmeof.Target
+	// Locators are Locator and, on a node with SPDK, its drives.
+	Locators volume.Locators
+	Hardware Hardware
+	// SPDKDrives is nil on a node without SPDK.
+	SPDKDrives *spdkdrive.Host
+	Exporter   *volume.Exporter
+	Manager    carve.VolumeManager
+	ZFS        *zfs.Manager
+	Target     nvmeof.Target
 
 	node  *Node
 	sites *Sites
@@ -64,20 +73,79 @@ func (n *Node) Boot(t testing.TB, c client.Client) *Process {
 		t.Fatal(err)
 	}
 	p.ZFS = pools
-	p.Locator = volume.NewLocator(n, p.Manager)
+	p.Locator, p.Hardware = volume.NewLocator(n, p.Manager), n
+	p.Locators = volume.Locators{v1alpha1.BackendKernel: p.Locator}
+	if n.SPDK != nil {
+		p.bootSPDK(t, c)
+	}
 	if c != nil {
 		p.Client = &apiClient{Client: c, process: p}
-		p.Exporter = volume.NewExporter(p.Client, p.Backends, volume.NewHostPortals(n, 4420, 4421), n)
+		p.Exporter = volume.NewExporter(p.Client, p.Backends, volume.NewHostPortals(n, 4420, 4421), p.Hardware)
 	}
 	return p
 }
 
+// Hardware is the node as its agents see it.
+type Hardware interface {
+	volume.Drives
+	volume.PortalSource
+}
+
+// bootSPDK gives the process SPDK, by a client of its own.
+func (p *Process) bootSPDK(t testing.TB, c client.Client) {
+	t.Helper()
+	known := func(context.Context) (map[string]string, error) {
+		return map[string]string{p.node.Serial: p.node.address}, nil
+	}
+	if c != nil {
+		known = volume.KnownDrives(c)
+	}
+	rpcClient := p.node.dial()
+	host, err := spdkdrive.New(spdkdrive.Config{Kernel: p.node, Bus: pci.New(p.node.Sysfs), Prober: prober{p}, Client: rpcClient, Known: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Backends = export.NewBackends(p.Backends[v1alpha1.BackendKernel], export.NewSPDK(spdk.New(rpcClient)))
+	p.SPDKDrives, p.Hardware = host, host
+	p.Locator = volume.NewLocator(host, p.Manager)
+	p.Locators = volume.Locators{v1alpha1.BackendKernel: p.Locator, v1alpha1.BackendSPDK: volume.NewLvols(host)}
+}
+
+// prober is Probe for drives that the kernel has.
+type prober struct{ p *Process }
+
+func (x prober) Probe(ctx context.Context, d inventory.Drive) media.Finding { return x.p.probe(ctx, d) }
+
+// Survey is what the reporter asks (report.Surveyor).
+func (p *Process) Survey(ctx context.Context, d inventory.Drive, blank bool) (carve.Survey, error) {
+	if d.Bdev != "" {
+		return p.SPDKDrives.Survey(ctx, d)
+	}
+	return p.Manager.Survey(ctx, d, blank)
+}
+
+// Changes is what the reporter asks (report.Surveyor).
+func (p *Process) Changes(serial string) uint64 {
+	n := p.Manager.Changes(serial)
+	if p.SPDKDrives != nil {
+		n += p.SPDKDrives.Changes(serial)
+	}
+	return n
+}
+
 // Probe says what is on the drive (media.Prober).
 func (p *Process) Probe(ctx context.Context, d inventory.Drive) media.Finding {
+	if p.SPDKDrives != nil {
+		return p.SPDKDrives.Probe(ctx, d)
+	}
+	return p.probe(ctx, d)
+}
+
+func (p *Process) probe(ctx context.Context, d inventory.Drive) media.Finding {
 	if err := p.alive(); err != nil {
 		return media.Finding{Verdict: media.Unreadable, Err: err}
 	}
-	found := media.NewProber(p.node.Drive.Runner(), p.node).Probe(ctx, d)
+	found := media.NewProber(p.node.Drive.Runner(), p.node, p.node.Drive).Probe(ctx, d)
 	if p.node.Drive.Runner().Killed() {
 		p.Kill()
 	}
@@ -90,6 +158,10 @@ func (n *Node) Revive() {
 	n.Kernel.Revive()
 	n.Drive.Runner().Revive()
 	n.Pools.Runner().Revive()
+	if n.SPDK != nil {
+		n.SPDK.Clear()
+		n.Sysfs.Revive()
+	}
 }
 
 // programs runs the programs of the node's ZFS for one process.
@@ -122,6 +194,9 @@ func (p *Process) Kill() {
 func (p *Process) Dead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if n := p.node; n.SPDK != nil && (n.SPDK.Killed() || n.Sysfs.Killed()) {
+		p.dead = true
+	}
 	return p.dead
 }
 
@@ -149,6 +224,9 @@ func (p *Process) alive() error {
 
 // write counts a write and runs it.
 func (p *Process) write(what string, do func() error) error {
+	if p.Dead() {
+		return ErrDead
+	}
 	p.mu.Lock()
 	if p.dead {
 		p.mu.Unlock()

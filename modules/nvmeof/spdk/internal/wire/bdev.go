@@ -23,6 +23,7 @@ type Bdev struct {
 	Driver  struct {
 		Lvol *Lvol     `json:"lvol"`
 		AIO  *struct{} `json:"aio"`
+		NVMe []NVMe    `json:"nvme"` // one for each path
 	} `json:"driver_specific"`
 }
 
@@ -42,6 +43,18 @@ type Lvol struct {
 	Thin         bool   `json:"thin_provision"`
 	Snapshot     bool   `json:"snapshot"`
 	BaseSnapshot string `json:"base_snapshot"`
+}
+
+// NVMe is what a bdev says of itself if it is a namespace of a drive.
+type NVMe struct {
+	Address    string `json:"pci_address"`
+	Controller struct {
+		Serial string `json:"serial_number"`
+		Model  string `json:"model_number"`
+	} `json:"ctrlr_data"`
+	Namespace struct {
+		ID uint32 `json:"id"`
+	} `json:"ns_data"`
 }
 
 // Size returns the size in bytes.

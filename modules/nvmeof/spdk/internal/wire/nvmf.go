@@ -145,6 +145,9 @@ func ObjectBdev(name string) string { return "bdev " + name }
 // ObjectSubsystem is the name of a subsystem for its writers.
 func ObjectSubsystem(nqn string) string { return "subsystem " + nqn }
 
+// ObjectDrive is the name of an attached drive for its writers.
+func ObjectDrive(name string) string { return "drive " + name }
+
 // ObjectStore is the name of an lvstore for its writers.
 func ObjectStore(name string) string { return "lvstore " + name }
 

@@ -19,34 +19,57 @@ import (
 // model is what initiators read as the model number of every volume.
 const model = "DISTORT"
 
-// Kernel exports through the kernel's nvmet.
-type Kernel struct {
+// Target is the backend over one nvmeof.Target.
+type Target struct {
+	name   v1alpha1.TargetBackend
+	source string // of evidence
 	target nvmeof.Target
+	fresh  func(context.Context) (bool, error)
 }
 
-var _ Backend = (*Kernel)(nil)
+var _ Backend = (*Target)(nil)
 
-// NewKernel returns the backend over this target.
-func NewKernel(target nvmeof.Target) *Kernel { return &Kernel{target: target} }
+// NewKernel returns the backend over the kernel's nvmet.
+func NewKernel(target nvmeof.Target) *Target {
+	return &Target{
+		name: v1alpha1.BackendKernel, source: "configfs", target: target,
+		fresh: func(context.Context) (bool, error) { return false, nil },
+	}
+}
+
+// SPDKTarget is nvmeof's target on SPDK (spdk.Target).
+type SPDKTarget interface {
+	nvmeof.Target
+	Fresh(ctx context.Context) (bool, error)
+}
+
+// NewSPDK returns the backend over SPDK's nvmf_tgt. The devices of its volumes are
+// bdevs, by spdk.DevicePath.
+func NewSPDK(target SPDKTarget) *Target {
+	return &Target{name: v1alpha1.BackendSPDK, source: "nvmf_subsystem_get_controllers", target: target, fresh: target.Fresh}
+}
 
 // Name implements Backend.
-func (*Kernel) Name() v1alpha1.TargetBackend { return v1alpha1.BackendKernel }
+func (t *Target) Name() v1alpha1.TargetBackend { return t.name }
+
+// Fresh implements Backend.
+func (t *Target) Fresh(ctx context.Context) (bool, error) { return t.fresh(ctx) }
 
 // Ensure implements Backend.
-func (k *Kernel) Ensure(ctx context.Context, v Volume) (Result, error) {
+func (t *Target) Ensure(ctx context.Context, v Volume) (Result, error) {
 	want, err := subsystem(v)
 	if err != nil {
 		return Result{}, err
 	}
 	if len(v.Former) > 0 {
-		switch now, err := k.target.Inspect(ctx, want.NQN); {
+		switch now, err := t.target.Inspect(ctx, want.NQN); {
 		case err == nil:
 			want.Listeners = keep(want.Listeners, v.Former, now)
 		case !errors.Is(err, nvmeof.ErrNotFound):
 			return Result{}, err
 		}
 	}
-	report, err := k.target.Ensure(ctx, want)
+	report, err := t.target.Ensure(ctx, want)
 	if errors.Is(err, nvmeof.ErrInvalid) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -54,7 +77,7 @@ func (k *Kernel) Ensure(ctx context.Context, v Volume) (Result, error) {
 }
 
 // EnsureAll implements Backend.
-func (k *Kernel) EnsureAll(ctx context.Context, each time.Duration, all []Volume) []error {
+func (t *Target) EnsureAll(ctx context.Context, each time.Duration, all []Volume) []error {
 	errs := make([]error, len(all))
 	var want []nvmeof.Subsystem
 	var place []int
@@ -66,7 +89,7 @@ func (k *Kernel) EnsureAll(ctx context.Context, each time.Duration, all []Volume
 		}
 		want, place = append(want, sub), append(place, i)
 	}
-	for i, err := range k.target.EnsureAll(ctx, each, want) {
+	for i, err := range t.target.EnsureAll(ctx, each, want) {
 		errs[place[i]] = err
 	}
 	return errs
@@ -81,52 +104,52 @@ func result(report nvmeof.Report) Result {
 }
 
 // Remove implements Backend.
-func (k *Kernel) Remove(ctx context.Context, volume types.UID) error {
-	switch state, err := k.target.Inspect(ctx, nqn(volume)); {
+func (t *Target) Remove(ctx context.Context, volume types.UID) error {
+	switch state, err := t.target.Inspect(ctx, nqn(volume)); {
 	case errors.Is(err, nvmeof.ErrNotFound):
 	case err != nil:
 		return err
 	case len(state.ConnectedHosts) > 0:
 		return fmt.Errorf("%w to %s: %s", ErrConnected, state.NQN, strings.Join(state.ConnectedHosts, ", "))
 	}
-	_, err := k.target.Remove(ctx, nqn(volume))
+	_, err := t.target.Remove(ctx, nqn(volume))
 	return err
 }
 
 // Revoke implements Backend.
-func (k *Kernel) Revoke(ctx context.Context, volume types.UID, hostNQN string) (Evidence, error) {
-	e, err := k.target.Revoke(ctx, nqn(volume), hostNQN)
+func (t *Target) Revoke(ctx context.Context, volume types.UID, hostNQN string) (Evidence, error) {
+	e, err := t.target.Revoke(ctx, nqn(volume), hostNQN)
 	if err != nil {
 		return Evidence{}, err
 	}
 	if !e.Complete() {
 		return Evidence{}, fmt.Errorf("no proof: %s", e)
 	}
-	return Evidence{Observed: e.String(), Source: "configfs", At: e.CompletedAt}, nil
+	return Evidence{Observed: e.String(), Source: t.source, At: e.CompletedAt}, nil
 }
 
 // Revalidate implements Backend.
-func (k *Kernel) Revalidate(ctx context.Context, volume types.UID) error {
-	return k.target.Revalidate(ctx, nqn(volume), identity.NSID)
+func (t *Target) Revalidate(ctx context.Context, volume types.UID) error {
+	return t.target.Revalidate(ctx, nqn(volume), identity.NSID)
 }
 
 // Observe implements Backend.
-func (k *Kernel) Observe(ctx context.Context) (Observation, error) {
-	states, err := k.target.List(ctx)
+func (t *Target) Observe(ctx context.Context) (Observation, error) {
+	states, err := t.target.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list the kernel's subsystems: %w", err)
+		return nil, fmt.Errorf("list the subsystems of backend %s: %w", t.name, err)
 	}
-	o := kernelObservation{}
+	o := observation{}
 	for _, s := range states {
 		o[s.NQN] = s
 	}
 	return o, nil
 }
 
-// kernelObservation is all subsystems by NQN.
-type kernelObservation map[string]nvmeof.State
+// observation is all subsystems by NQN.
+type observation map[string]nvmeof.State
 
-func (o kernelObservation) Differences(v Volume) ([]string, error) {
+func (o observation) Differences(v Volume) ([]string, error) {
 	want, err := subsystem(v)
 	if err != nil {
 		return nil, err
@@ -143,9 +166,9 @@ func (o kernelObservation) Differences(v Volume) ([]string, error) {
 	return out, nil
 }
 
-func (o kernelObservation) Serving(volume types.UID) bool { return len(o[nqn(volume)].Ports) > 0 }
+func (o observation) Serving(volume types.UID) bool { return len(o[nqn(volume)].Ports) > 0 }
 
-func (o kernelObservation) Strangers(volumes []types.UID) []string {
+func (o observation) Strangers(volumes []types.UID) []string {
 	known := map[string]bool{}
 	for _, v := range volumes {
 		known[nqn(v)] = true
@@ -159,7 +182,7 @@ func (o kernelObservation) Strangers(volumes []types.UID) []string {
 	return out
 }
 
-func (o kernelObservation) Foreign() map[string][]string {
+func (o observation) Foreign() map[string][]string {
 	out := map[string][]string{}
 	for name, state := range o {
 		if _, ours := identity.ExternalIDOfNQN(name); ours {
@@ -172,7 +195,7 @@ func (o kernelObservation) Foreign() map[string][]string {
 	return out
 }
 
-func (o kernelObservation) Unseen() string {
+func (o observation) Unseen() string {
 	for _, state := range o {
 		if state.ConnectedHosts == nil {
 			return "live controllers are not observable on this kernel"
@@ -181,7 +204,7 @@ func (o kernelObservation) Unseen() string {
 	return ""
 }
 
-func (o kernelObservation) Guests(v Volume) []string {
+func (o observation) Guests(v Volume) []string {
 	var out []string
 	for _, host := range o[nqn(v.UID)].ConnectedHosts {
 		if !slices.Contains(v.Hosts, host) {
