@@ -241,6 +241,27 @@ func flows() []flow {
 			done: all(gone(partition("deleted", 1)), placedOn(partition("elsewhere", 2), "b")),
 		},
 		{
+			// The others have more to do, and may be dead before they get here.
+			name: "letGo",
+			found: func(t *testing.T) {
+				deleted, deletedVolume := partition("deleted", 1), volume("deleted", 1)
+				create(t, deleted, deletedVolume)
+				remove(t, deleted)
+				remove(t, deletedVolume)
+				// Nothing else wakes those who look after reservations.
+				alter(t, pool(t, "a", taken(t, 10)), func(o *v1alpha1.StorageNode) {
+					o.Status.Reservations = []v1alpha1.PoolReservation{{PoolGUID: poolGUID, Name: "vanished", UID: "00000000-0000-4000-8000-000000000001", Size: taken(t, 10)}}
+				})
+			},
+			done: all(gone(partition("deleted", 1)), gone(volume("deleted", 1)), func(ctx context.Context) error {
+				o := &v1alpha1.StorageNode{}
+				if err := server.client.Get(ctx, client.ObjectKey{Name: "a"}, o); err != nil || len(o.Status.Reservations) == 0 {
+					return err
+				}
+				return fmt.Errorf("reservations %+v", o.Status.Reservations)
+			}),
+		},
+		{
 			name: "pool",
 			found: func(t *testing.T) {
 				o := pool(t, "a", 2*taken(t, 10))

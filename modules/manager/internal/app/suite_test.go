@@ -216,8 +216,11 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	last := fmt.Errorf("never checked")
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+		err := check(ctx)
+		if err == nil || ctx.Err() == nil { // that the time is up says nothing
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", what, last)
@@ -229,8 +232,11 @@ func settles(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	last := fmt.Errorf("never checked")
 	err := wait.PollUntilContextTimeout(t.Context(), 250*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+		err := check(ctx)
+		if err == nil || ctx.Err() == nil { // that the time is up says nothing
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", what, last)

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -170,17 +171,13 @@ func (l *Ledger) NodeSpace(node string) int64 {
 	return sum
 }
 
-// Inventory lists the devices and nodes that the Ledger knows.
-func (l *Ledger) Inventory() (devices, nodes []string) {
+// Everything is the change from knowing nothing to what the Ledger knows.
+func (l *Ledger) Everything() Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name := range l.devices {
-		devices = append(devices, name)
+	return Change{
+		Devices: slices.Collect(maps.Keys(l.devices)), Nodes: slices.Collect(maps.Keys(l.nodes)), Owners: slices.Collect(maps.Keys(l.owners)),
 	}
-	for name := range l.nodes {
-		nodes = append(nodes, name)
-	}
-	return devices, nodes
 }
 
 func keyOf(ref v1alpha1.ObjectReference) client.ObjectKey {

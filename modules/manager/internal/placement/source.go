@@ -30,9 +30,7 @@ func (s *ledgerSource[request]) Start(ctx context.Context, queue workqueue.Typed
 	})
 	context.AfterFunc(ctx, cancel)
 	// What changed before the subscription is told as one change.
-	var all Change
-	all.Devices, all.Nodes = s.ledger.Inventory()
-	for _, r := range s.requests(all) {
+	for _, r := range s.requests(s.ledger.Everything()) {
 		queue.AddAfter(r, s.delay)
 	}
 	return nil
