@@ -129,6 +129,11 @@ func (l *labDir) start() *upCommand {
 	up.cmd.Stdout, up.cmd.Stderr = write, write
 	suite.Must(l.t, up.cmd.Start())
 	suite.Must(l.t, write.Close())
+	l.t.Cleanup(func() {
+		if up.cmd.ProcessState == nil { // a failed test has left it
+			up.interrupt()
+		}
+	})
 	go func() {
 		defer close(up.lines)
 		defer out.Close()
@@ -232,8 +237,9 @@ func (l *labDir) processes() []int {
 		}
 		for _, file := range []string{"cmdline", "environ"} {
 			content, err := os.ReadFile(filepath.Join("/proc", e.Name(), file))
-			// A process may end meanwhile.
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			// A process may end meanwhile, and one that root may not look into is of another
+			// container.
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, fs.ErrPermission) {
 				l.t.Fatal(err)
 			}
 			if bytes.Contains(content, []byte(l.dir)) {
