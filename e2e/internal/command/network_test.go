@@ -72,6 +72,16 @@ func TestAFailedNetworkIsTriedAgain(t *testing.T) {
 	}
 }
 
+func TestBothKnowTheSameFailures(t *testing.T) {
+	script, err := os.ReadFile("../../../hack/retry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script), "network='"+networkFailure.String()+"'") {
+		t.Errorf("hack/retry has another expression than %s", networkFailure)
+	}
+}
+
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -63,7 +63,7 @@ func rounds(t *testing.T) int {
 	return n
 }
 
-// takeover is one round: the old host writes without pause, is detached without
+// takeover is one round: the old host writes all the time, is detached without
 // being asked, and the new host writes.
 func (s *stage) takeover(ctx context.Context, round int, cutOff bool) {
 	s.t.Helper()

@@ -96,6 +96,7 @@ func reason(spec string) string {
 		"ModifyVolume":                          "no parameter can change later",
 		"added between pages":                   "csi-sanity leaves it out (csi-test#223)",
 		"already published but is incompatible": "a volume is not published read-only",
+		"more volumes than the node max attach": "the drives of the lab do not hold the 128 volumes of a node's limit",
 	} {
 		if strings.Contains(spec, part) {
 			return why
