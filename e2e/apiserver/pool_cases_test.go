@@ -65,7 +65,7 @@ func volumeRefusals() []refusal {
 	return []refusal{
 		keep("spec.capacity", "capacity may only grow, or go back to no less than status.actualCapacity", blockVolume, func(v *aVolume) { v.Spec.Capacity-- }),
 		keep("spec", "accessMode is immutable", blockVolume, func(v *aVolume) { v.Spec.AccessMode = v1alpha1.ReadWriteOncePod }),
-		refuse("filesystem on a block device with two writers", "spec", "a filesystem on a block device has one writer", blockVolume, func(v *aVolume) {
+		refuse("filesystem on a block device with two writers", "spec", "accessMode ReadWriteMany of a block volume needs no fsType: a filesystem on a block device has one writer", blockVolume, func(v *aVolume) {
 			v.Spec.AccessMode, v.Spec.FSType = v1alpha1.ReadWriteMany, v1alpha1.Ext4
 		}),
 		keep("spec", "type is immutable", blockVolume, toNFS),
