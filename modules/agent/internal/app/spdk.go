@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -54,22 +55,29 @@ func openSPDK(o Options, kernel spdkdrive.Kernel, logger logr.Logger) (*SPDK, er
 	if err := os.MkdirAll(filepath.Dir(o.SPDK.Socket), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of SPDK's socket: %w", err)
 	}
-	if s.Refused = o.SPDK.Plan.Admit(s.Bus); s.Refused != nil {
+	// A target that would not fit is no end of the agent, which serves the kernel's
+	// volumes too: condition SPDKReady says it.
+	if s.Refused = o.SPDK.Plan.Admit(s.Bus); s.Refused == nil {
+		s.Run = func(ctx context.Context) error { return supervisor.Run(ctx, o.SPDK.target()) }
+	} else {
 		logger.Error(s.Refused, "SPDK is not started")
-		return s, nil
 	}
+	return s, nil
+}
+
+// target is how the agent runs one.
+func (o SPDKOptions) target() supervisor.Config {
 	c := supervisor.Config{
-		Program: o.SPDK.Target, Socket: o.SPDK.Socket, CoreMask: o.SPDK.Plan.CoreMask, MemoryMiB: o.SPDK.Plan.MemoryMiB, Log: os.Stderr,
+		Program: o.Target, Socket: o.Socket, CoreMask: o.Plan.CoreMask, MemoryMiB: o.Plan.MemoryMiB, Log: os.Stderr,
 		Options: []supervisor.Option{{Method: "iobuf_set_options", Params: struct {
 			Small int `json:"small_pool_count"`
 			Large int `json:"large_pool_count"`
-		}{o.SPDK.Plan.SmallBuffers, o.SPDK.Plan.LargeBuffers}}},
+		}{o.Plan.SmallBuffers, o.Plan.LargeBuffers}}},
 	}
-	if o.SPDK.InterruptMode {
+	if o.InterruptMode {
 		c.Args = append(c.Args, "--interrupt-mode")
 	}
-	s.Run = func(ctx context.Context) error { return supervisor.Run(ctx, c) }
-	return s, nil
+	return c
 }
 
 // backends are the node as the controllers see it: of each backend what exports, what
@@ -162,29 +170,21 @@ const answerPause = time.Second
 // all exports.
 func (s *SPDK) watch(ctx context.Context, again func()) error {
 	logger := log.FromContext(ctx).WithName("spdk")
-	for {
-		err := s.Client.Wait(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
+	for ctx.Err() == nil {
+		if s.Client.Wait(ctx) == nil {
 			logger.Info("SPDK hung up")
 		}
-		for {
-			if _, err := s.Client.Version(ctx); err == nil {
-				break
-			}
-			timer := time.NewTimer(answerPause)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-				return nil
-			}
+		if wait.PollUntilContextCancel(ctx, answerPause, true, s.answers) == nil {
+			logger.Info("SPDK answers")
+			again()
 		}
-		logger.Info("SPDK answers")
-		again()
 	}
+	return nil
+}
+
+func (s *SPDK) answers(ctx context.Context) (bool, error) {
+	_, err := s.Client.Version(ctx)
+	return err == nil, nil
 }
 
 var errManagedOnly = errors.New("needs --spdk-target: the agent does not start a target that somebody else runs")

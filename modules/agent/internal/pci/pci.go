@@ -94,8 +94,10 @@ func (b *Bus) ForPrograms(address string) (string, error) {
 	}
 	var others []string
 	for _, m := range members {
-		class, err := b.sys.ReadFile(device(m, "class"))
-		if m != address && !(err == nil && bridge(string(class))) {
+		if m == address {
+			continue
+		}
+		if class, err := b.sys.ReadFile(device(m, "class")); err != nil || !bridge(string(class)) {
 			others = append(others, m)
 		}
 	}

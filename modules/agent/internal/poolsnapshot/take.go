@@ -100,7 +100,7 @@ func (r *Reconciler) source(ctx context.Context, s *v1alpha1.Snapshot) (*v1alpha
 	case v.DeletionTimestamp != nil:
 		return nil, terminal(v1alpha1.ReasonSourceGone, "Volume %s is being deleted", ref.Name)
 	case v.Status.DatasetGUID == "":
-		return nil, later(fmt.Errorf("Volume %s is not made yet", ref.Name))
+		return nil, later(fmt.Errorf("the Volume %s is not made yet", ref.Name))
 	}
 	return v, nil
 }

@@ -103,7 +103,7 @@ func compare(table carve.Survey, before, after map[types.UID]v1alpha1.NVMePartit
 	there := map[string]bool{}
 	for _, v := range table.Volumes {
 		there[v.UUID] = true
-		if !known[v.UUID] && !(v.StoreUUID != "" && known[v.Name]) {
+		if !known[v.UUID] && (v.StoreUUID == "" || !known[v.Name]) {
 			strangers = append(strangers, fmt.Sprintf("%s %s (%s)", kindOf(v), v.UUID, v.Name))
 		}
 	}
