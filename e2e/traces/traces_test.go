@@ -127,7 +127,7 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 		}
 	})
 	t.Run("log lines and events name the trace", func(t *testing.T) {
-		for program, text := range map[string]string{"manager": "placed partition", "csi": "CreateVolume", "agent": "export changed"} {
+		for program, text := range map[string]string{"manager": "volume placed", "csi": "CreateVolume", "agent": "export changed"} {
 			if !slices.ContainsFunc(strings.Split(s.logs[program].String(), "\n"), func(line string) bool {
 				return strings.Contains(line, text) && strings.Contains(line, `"trace_id":"`+begin+`"`)
 			}) {

@@ -228,7 +228,7 @@ func (r *Reconciler) place(ctx context.Context, p v1alpha1.Slice, placement *Pla
 	}
 	r.Tracer.Did(work)
 	metrics.Placed(began)
-	log.FromContext(ctx).Info("placed", "node", placement.Node, "device", placement.Device, "serial", placement.Serial, "pool", placement.Pool)
+	log.FromContext(ctx).Info("volume placed", "node", placement.Node, "device", placement.Device, "serial", placement.Serial, "pool", placement.Pool)
 	if meta.IsStatusConditionFalse(base.GetConditions(), v1alpha1.ConditionPlaced) {
 		r.Recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonPlaced, "Place", "Placed on %s of node %s", where, placement.Node)
 	}
