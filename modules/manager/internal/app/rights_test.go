@@ -20,7 +20,7 @@ func rights() []client.Object {
 		&rbacv1.ClusterRole{ObjectMeta: cluster, Rules: []rbacv1.PolicyRule{
 			{
 				APIGroups: group, Verbs: []string{"get", "list", "watch"},
-				Resources: []string{"nvmedevices", "nvmedeviceclaims", "nvmepartitions", "rdmastoragenodes", "storagenodes", "volumes"},
+				Resources: []string{"nvmedevices", "nvmedeviceclaims", "nvmepartitions", "rdmastoragenodes", "snapshots", "storagenodes", "volumes"},
 			},
 			{APIGroups: group, Verbs: []string{"patch"}, Resources: []string{
 				"nvmedeviceclaims", "nvmepartitions", "volumes", "volumes/status", "storagenodes/status",
