@@ -203,7 +203,7 @@ func TestASnapshotThatIsLateIsFoundByTheNextCall(t *testing.T) {
 	h.stub.Become(controlplanetest.Behaviour{Pools: true})
 	s, err := h.snapshot("snap-1", volume)
 	h.must(err)
-	h.wantRequests("POST snapshots")
+	h.wantRequests("POST snapshots", "GET snapshots/NAME") // the one near the deadline
 	h.stub.Become(controlplanetest.Behaviour{Pools: true, HoldDelete: true})
 	ctx := h.within(brief)
 	_, err = h.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: s.GetSnapshotId()})
