@@ -13,6 +13,7 @@ import (
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/app"
+	"github.com/distort-io/distort/modules/manager/internal/heartbeat"
 )
 
 // burst makes partitions of 1 to 4 units at once.
@@ -74,12 +75,34 @@ func fullyUsed(t *testing.T, count int) func(context.Context) error {
 	}
 }
 
-// drives makes claimed drives of these sizes in units. It needs a manager.
+// drives makes claimed drives of these sizes in units, whose nodes live as long as
+// the test. It needs a manager.
 func drives(t *testing.T, units ...int64) {
 	t.Helper()
+	var names []string
 	for i, size := range units {
-		readyDrive(t, fmt.Sprintf("drive-%d", i), size)
+		names = append(names, fmt.Sprintf("drive-%d", i))
+		readyDrive(t, names[i], size)
 	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ticker := time.NewTicker(heartbeat.Stale / 4); ; {
+			select {
+			case <-ctx.Done():
+				ticker.Stop()
+				return
+			case <-ticker.C:
+			}
+			for _, name := range names {
+				if err := server.client.Update(ctx, lease(name, time.Now())); err != nil && ctx.Err() == nil {
+					t.Errorf("renew the Lease of %s: %v", name, err)
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
 }
 
 // Fault PL1.
