@@ -44,15 +44,16 @@ type site struct {
 	name    string
 	world   func(t *testing.T) *world
 	killers map[string]func(w *world, a *agent, n int)
-	runs    func(flow) bool
+	flows   []flow
 }
 
 func everySite() []site {
 	return []site{
-		{"kernel", func(t *testing.T) *world { return newWorld(t) }, killers, func(flow) bool { return true }},
+		{"kernel", func(t *testing.T) *world { return newWorld(t) }, killers,
+			slices.Concat(driveFlows(), poolFlows(), []flow{inventoryFlow()})},
 		{"spdk", func(t *testing.T) *world {
 			return newWorldOn(t, volumetest.NewSPDKNode(t, nodeName, serial, driveSize))
-		}, spdkKillers, flow.ofDrives},
+		}, spdkKillers, driveFlows()},
 	}
 }
 
@@ -161,10 +162,11 @@ func TestCrashPoints(t *testing.T) {
 	sites := volumetest.NewSites()
 	var mu sync.Mutex
 	called := map[string]bool{}
-	for _, at := range everySite() {
-		for _, f := range flows() {
-			if at.runs(f) {
+	t.Run("flows", func(t *testing.T) {
+		for _, at := range everySite() {
+			for _, f := range at.flows {
 				t.Run(at.name+"/"+f.name, func(t *testing.T) {
+					t.Parallel()
 					f.crash(t, at, sites, func(method string) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -173,7 +175,7 @@ func TestCrashPoints(t *testing.T) {
 				})
 			}
 		}
-	}
+	})
 	if t.Failed() {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 	"github.com/distort-io/distort/modules/manager/internal/app"
@@ -96,7 +97,7 @@ func drives(t *testing.T, units ...int64) {
 			case <-ticker.C:
 			}
 			for _, name := range names {
-				if err := server.client.Update(ctx, lease(name, time.Now())); err != nil && ctx.Err() == nil {
+				if err := server.client.Patch(ctx, lease(name, time.Now()), client.Merge); err != nil && ctx.Err() == nil {
 					t.Errorf("renew the Lease of %s: %v", name, err)
 				}
 			}

@@ -18,10 +18,14 @@ import (
 type Sites struct {
 	mu      sync.Mutex
 	reached map[string]bool
+	stacks  map[stack]bool // that were taken down: most come again and again
 }
 
+// stack is as much of one as is looked at.
+type stack [64]uintptr
+
 // NewSites returns Sites without any.
-func NewSites() *Sites { return &Sites{reached: map[string]bool{}} }
+func NewSites() *Sites { return &Sites{reached: map[string]bool{}, stacks: map[stack]bool{}} }
 
 // product starts the names of functions of the product.
 const product = "github.com/distort-io/distort/modules/"
@@ -34,10 +38,15 @@ func (s *Sites) note() {
 	if s == nil {
 		return
 	}
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var pcs stack
+	count := runtime.Callers(2, pcs[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stacks[pcs] {
+		return
+	}
+	s.stacks[pcs] = true
+	frames := runtime.CallersFrames(pcs[:count])
 	callee := ""
 	for {
 		frame, more := frames.Next()
