@@ -37,8 +37,12 @@ var components = []component{
 		ldflags: strip + " -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion +
 			" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
 		links: kubernetesPrograms},
-	{step: "attacher", summary: "CSI attacher", module: "attacher", ldflags: strip,
-		packages: []string{"github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"}},
+	{step: StepAttacher, summary: "CSI attacher and snapshotter, snapshot-controller", module: "attacher", ldflags: strip,
+		packages: []string{
+			"github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+			"github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
+			"github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
+		}},
 	{step: "provisioner", summary: "CSI provisioner and resizer", module: "provisioner", ldflags: strip,
 		packages: []string{
 			"github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner",

@@ -11,10 +11,11 @@ import (
 
 // guestPackages are installed in the guests' root. What a node of a real
 // cluster has: udev, network and storage tools, runc, CNI plugins. busybox is
-// there for the image of the lab's workloads.
+// there for the image of the lab's workloads. The programs of ZFS are of the suite
+// that its modules are built from (zfsStep).
 var guestPackages = []string{
 	"nvme-cli", "rdma-core", "e2fsprogs", "xfsprogs", "util-linux", "fdisk", "mount", "udev", "kmod", "iproute2", "iptables",
-	"iputils-ping", "procps", "runc", "containernetworking-plugins", "ca-certificates", "busybox-static",
+	"iputils-ping", "procps", "runc", "containernetworking-plugins", "ca-certificates", "busybox-static", "zfsutils-linux/" + kernelSuite,
 }
 
 // guestTree is the root file system in the artifact of guestTreeStep.
@@ -29,7 +30,7 @@ func guestTreeStep() Step {
 			return cache.NewKey("guest-tree 1").String("release", release).Strings("packages", guestPackages).Sum()
 		},
 		Build: func(ctx context.Context, w *Workshop, dir string) error {
-			sources, err := releaseSources()
+			sources, err := releaseSources(zfsComponent)
 			if err != nil {
 				return err
 			}

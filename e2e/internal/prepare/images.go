@@ -33,12 +33,13 @@ const productPath = "PATH=/usr/sbin:/usr/bin"
 
 // imageTools are the programs in the images of agent and CSI driver: reading
 // and writing partition tables, probing, making, checking and growing file
-// systems.
+// systems, and ZFS.
 var imageTools = []string{
 	"/usr/sbin/sfdisk", "/usr/sbin/blkid", "/usr/sbin/wipefs", "/usr/bin/partx", "/usr/bin/lsblk", "/usr/sbin/blockdev",
 	"/usr/bin/mount", "/usr/bin/umount", "/usr/bin/findmnt", "/usr/bin/udevadm", "/usr/bin/kmod",
 	"/usr/sbin/mke2fs", "/usr/sbin/e2fsck", "/usr/sbin/resize2fs", "/usr/sbin/tune2fs", "/usr/sbin/dumpe2fs",
 	"/usr/sbin/mkfs.xfs", "/usr/sbin/xfs_repair", "/usr/sbin/xfs_growfs", "/usr/sbin/xfs_db", "/usr/sbin/xfs_io",
+	"/usr/sbin/zpool", "/usr/sbin/zfs",
 }
 
 // toolLinks are further names of tools.
