@@ -11,11 +11,13 @@ import (
 
 // guestPackages are installed in the guests' root. What a node of a real
 // cluster has: udev, network and storage tools, runc, CNI plugins. busybox is
-// there for the image of the lab's workloads. The programs of ZFS are of the suite
-// that its modules are built from (zfsStep).
+// there for the image of the lab's workloads. The programs of ZFS, and those
+// libraries of it that the release has in an older version, are of the suite that
+// its modules are built from (zfsStep).
 var guestPackages = []string{
 	"nvme-cli", "rdma-core", "e2fsprogs", "xfsprogs", "util-linux", "fdisk", "mount", "udev", "kmod", "iproute2", "iptables",
-	"iputils-ping", "procps", "runc", "containernetworking-plugins", "ca-certificates", "busybox-static", "zfsutils-linux/" + kernelSuite,
+	"iputils-ping", "procps", "runc", "containernetworking-plugins", "ca-certificates", "busybox-static",
+	"zfsutils-linux/" + kernelSuite, "libuutil3linux/" + kernelSuite, "libnvpair3linux/" + kernelSuite,
 }
 
 // guestTree is the root file system in the artifact of guestTreeStep.

@@ -22,6 +22,7 @@ const (
 	ProvisionerImage = imagePrefix + "csi-provisioner:v5.3.0"
 	AttacherImage    = imagePrefix + "csi-attacher:v4.13.0"
 	ResizerImage     = imagePrefix + "csi-resizer:v1.14.0"
+	SnapshotterImage = imagePrefix + "csi-snapshotter:v8.7.0"
 	productTag       = ":dev"
 )
 
@@ -70,10 +71,10 @@ const toolsLayer = "tools.tar"
 // this checkout's product.
 func baseStep() Step {
 	return Step{
-		Name: "base-images", Summary: "images of sidecars, pause and workloads", Needs: []string{"guest-tree", "provisioner", "attacher"}, Lane: LaneCompile,
+		Name: "base-images", Summary: "images of sidecars, pause and workloads", Needs: []string{"guest-tree", "provisioner", StepAttacher}, Lane: LaneCompile,
 		Key: func(_ context.Context, w *Workshop) (string, error) {
-			key := cache.NewKey("base-images 1").Strings("tools", imageTools).Tree(filepath.Join(w.Repo, "e2e", "cmd", "pause"), "*.go")
-			if err := w.AddArtifacts(key, "guest-tree", "provisioner", "attacher"); err != nil {
+			key := cache.NewKey("base-images 2").Strings("tools", imageTools).Tree(filepath.Join(w.Repo, "e2e", "cmd", "pause"), "*.go")
+			if err := w.AddArtifacts(key, "guest-tree", "provisioner", StepAttacher); err != nil {
 				return "", err
 			}
 			return key.Sum()
@@ -104,7 +105,8 @@ func buildBaseImages(ctx context.Context, w *Workshop, dir string) error {
 	}
 	for _, image := range []struct{ step, reference, program string }{
 		{"provisioner", ProvisionerImage, "csi-provisioner"},
-		{"attacher", AttacherImage, "csi-attacher"},
+		{StepAttacher, AttacherImage, "csi-attacher"},
+		{StepAttacher, SnapshotterImage, "csi-snapshotter"},
 		{"provisioner", ResizerImage, "csi-resizer"},
 	} {
 		source, err := w.Artifact(image.step)
