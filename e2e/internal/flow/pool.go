@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,16 +34,16 @@ func (f *Flow) DeclarePools(ctx context.Context, node, domain string, guids ...s
 	return nil
 }
 
-// WaitStorageNode waits until condition Ready of a StorageNode has that reason, and
-// returns its message.
-func (f *Flow) WaitStorageNode(ctx context.Context, name, reason string) (message string, err error) {
-	what := "StorageNode " + name + " is Ready or not by reason " + reason
+// WaitStorageNode waits until condition Ready of a StorageNode has that reason and a
+// message with all of the parts, and returns the message.
+func (f *Flow) WaitStorageNode(ctx context.Context, name, reason string, parts ...string) (message string, err error) {
+	what := fmt.Sprintf("StorageNode %s has Ready with reason %s and %q", name, reason, parts)
 	err = Eventually(ctx, what, poolTimeout, func(ctx context.Context) (string, error) {
 		node := &v1alpha1.StorageNode{}
 		if err := f.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 			return "", err
 		}
-		if c := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == reason {
+		if c := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == reason && containsAll(c.Message, parts) {
 			message = c.Message
 			return "", nil
 		}
@@ -99,38 +98,43 @@ func (f *Flow) WaitPoolBound(ctx context.Context, name string) (*v1alpha1.Volume
 }
 
 // WaitVolume waits until a condition of a Volume has that reason and a message with
-// that text.
-func (f *Flow) WaitVolume(ctx context.Context, name, condition, reason, text string) error {
-	what := fmt.Sprintf("Volume %s has %s with reason %s and %q", name, condition, reason, text)
+// all of the parts.
+func (f *Flow) WaitVolume(ctx context.Context, name, condition, reason string, parts ...string) error {
+	what := fmt.Sprintf("Volume %s has %s with reason %s and %q", name, condition, reason, parts)
 	return Eventually(ctx, what, poolTimeout, func(ctx context.Context) (string, error) {
 		volume := &v1alpha1.Volume{}
 		if err := f.client.Get(ctx, client.ObjectKey{Name: name}, volume); err != nil {
 			return "", err
 		}
 		c := meta.FindStatusCondition(volume.Status.Conditions, condition)
-		if c != nil && c.Reason == reason && strings.Contains(c.Message, text) {
+		if c != nil && c.Reason == reason && containsAll(c.Message, parts) {
 			return "", nil
 		}
 		return "conditions: " + Conditions(volume.Status.Conditions), nil
 	})
 }
 
-// RequestDeletion asks for the deletion of a claim without waiting.
-func (f *Flow) RequestDeletion(ctx context.Context, claim string) error {
-	object := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: claim}}
-	if err := f.client.Delete(ctx, object); err != nil {
-		return fmt.Errorf("delete PersistentVolumeClaim %s: %w", claim, err)
+// RequestDeletion asks for the deletion of a claim. What it returns waits until its
+// volume is gone.
+func (f *Flow) RequestDeletion(ctx context.Context, name string) (gone func(context.Context) error, err error) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
+	if err = f.client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err == nil {
+		err = f.client.Delete(ctx, claim)
 	}
-	return nil
-}
-
-// WaitVolumeGone waits until a Volume that is being deleted is gone, and its
-// PersistentVolume with it.
-func (f *Flow) WaitVolumeGone(ctx context.Context, volume *v1alpha1.Volume, persistentVolume string) error {
-	if err := f.waitGone(ctx, &v1alpha1.Volume{ObjectMeta: metav1.ObjectMeta{Name: volume.Name}}, poolTimeout); err != nil {
-		return err
+	if err != nil {
+		return nil, fmt.Errorf("delete PersistentVolumeClaim %s: %w", name, err)
 	}
-	return f.waitGone(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: persistentVolume}}, poolTimeout)
+	return func(ctx context.Context) error {
+		for _, object := range []client.Object{
+			&v1alpha1.Volume{ObjectMeta: metav1.ObjectMeta{Name: sliceName(claim)}},
+			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}},
+		} {
+			if err := f.waitGone(ctx, object, poolTimeout); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
 }
 
 // printPoolObjects prints the objects of the pool family.
