@@ -104,6 +104,20 @@ func Destroy(ctx context.Context, guest *guestexec.Client, name string) error {
 	return nil
 }
 
+const changeGUID = `set -e
+zpool reguid ${2:+-g "$2"} -- "$1"
+zpool list -Hp -o guid -- "$1"`
+
+// ChangeGUID gives a pool another identity while it is in use: that GUID, or a new
+// one when it is empty. It returns the GUID that the pool has.
+func ChangeGUID(ctx context.Context, guest *guestexec.Client, name, guid string) (string, error) {
+	out, err := guest.Output(ctx, "sh", "-c", changeGUID, "sh", name, guid)
+	if err != nil {
+		return "", fmt.Errorf("change the GUID of pool %s: %w", name, err)
+	}
+	return strings.TrimSpace(out), nil
+}
+
 // Datasets returns all that is below a pool: datasets, zvols and snapshots.
 func Datasets(ctx context.Context, guest *guestexec.Client, pool string) ([]string, error) {
 	out, err := guest.Output(ctx, "zfs", "list", "-H", "-r", "-t", "all", "-o", "name", "--", pool)
