@@ -20,6 +20,12 @@ var guestPackages = []string{
 	"zfsutils-linux/" + kernelSuite, "libuutil3linux/" + kernelSuite, "libnvpair3linux/" + kernelSuite,
 }
 
+// guestExcludes are files of these packages that are left out: texts, and a rule of
+// udev that starts a script for each disk, to name it by its place in an enclosure.
+var guestExcludes = []string{
+	"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/lib/udev/rules.d/69-vdev.rules",
+}
+
 // guestTree is the root file system in the artifact of guestTreeStep.
 const guestTree = "tree"
 
@@ -29,18 +35,19 @@ func guestTreeStep() Step {
 	return Step{
 		Name: "guest-tree", Summary: "Debian " + release + " for the guests", Needs: []string{"packages"}, Lane: LaneDebian,
 		Key: func(context.Context, *Workshop) (string, error) {
-			return cache.NewKey("guest-tree 1").String("release", release).Strings("packages", guestPackages).Sum()
+			return cache.NewKey("guest-tree 2").String("release", release).Strings("packages", guestPackages).Strings("excludes", guestExcludes).Sum()
 		},
 		Build: func(ctx context.Context, w *Workshop, dir string) error {
 			sources, err := releaseSources(zfsComponent)
 			if err != nil {
 				return err
 			}
+			args := []string{"--mode=root", "--variant=minbase", "--include=" + strings.Join(guestPackages, ","), `--aptopt=Apt::Install-Recommends "false"`}
+			for _, path := range guestExcludes {
+				args = append(args, "--dpkgopt=path-exclude="+path)
+			}
 			return w.Run.Pipe(ctx, strings.NewReader(debian.Format(sources)), w.Run.Log, "mmdebstrap",
-				"--mode=root", "--variant=minbase", "--include="+strings.Join(guestPackages, ","),
-				`--aptopt=Apt::Install-Recommends "false"`,
-				"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-				release, filepath.Join(dir, guestTree), "-")
+				append(args, release, filepath.Join(dir, guestTree), "-")...)
 		},
 	}
 }
