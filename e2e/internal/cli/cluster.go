@@ -64,7 +64,7 @@ func up(ctx context.Context, out io.Writer, l *lab.Lab, bare bool, set ...string
 	if !bare {
 		steps = append(steps, prepare.StepHelm)
 	}
-	made, err := prepareSteps(ctx, out, steps)
+	made, err := prepare.Make(ctx, out, steps)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func newImages() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			made, err := prepareSteps(cmd.Context(), cmd.ErrOrStderr(), []string{prepare.StepBaseImages})
+			made, err := prepare.Make(cmd.Context(), cmd.ErrOrStderr(), []string{prepare.StepBaseImages})
 			if err != nil {
 				return err
 			}

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 
-	"github.com/distort-io/distort/e2e/internal/cache"
 	"github.com/distort-io/distort/e2e/internal/prepare"
-	"github.com/distort-io/distort/e2e/internal/repo"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +25,7 @@ func newPrepare() *cobra.Command {
 			if print && len(only) != 1 {
 				return errors.New("--print prints one artifact: name its step with --only")
 			}
-			made, err := prepareSteps(cmd.Context(), cmd.ErrOrStderr(), only)
+			made, err := prepare.Make(cmd.Context(), cmd.ErrOrStderr(), only)
 			if err != nil {
 				return err
 			}
@@ -43,22 +39,4 @@ func newPrepare() *cobra.Command {
 	cmd.Flags().BoolVar(&print, "print", false, "print the directory of the step named by --only on standard output")
 	cmd.Flags().BoolVar(&list, "list", false, "list the steps")
 	return cmd
-}
-
-// prepareSteps runs the named steps, all if none is named, in the user's cache.
-func prepareSteps(ctx context.Context, progress io.Writer, only []string) (prepare.Artifacts, error) {
-	root, err := repo.Root()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := cache.Dir()
-	if err != nil {
-		return nil, err
-	}
-	steps, err := prepare.Plan(prepare.Catalogue(), only)
-	if err != nil {
-		return nil, err
-	}
-	preparer := &prepare.Preparer{Repo: root, Store: cache.NewStore(dir), Progress: prepare.NewProgress(progress)}
-	return preparer.Run(ctx, steps)
 }

@@ -37,7 +37,7 @@ func newInstall() *cobra.Command {
 				return err
 			}
 			defer release()
-			made, err := prepareSteps(cmd.Context(), cmd.ErrOrStderr(), []string{prepare.StepHelm, prepare.StepProduct})
+			made, err := prepare.Make(cmd.Context(), cmd.ErrOrStderr(), []string{prepare.StepHelm, prepare.StepProduct})
 			if err != nil {
 				return err
 			}
@@ -124,6 +124,9 @@ func newE2E() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, err := repo.Root()
 			if err != nil {
+				return err
+			}
+			if err := suite.Prepare(cmd.Context(), cmd.OutOrStdout(), root, names); err != nil {
 				return err
 			}
 			run := func(ctx context.Context, l *lab.Lab) error {

@@ -20,10 +20,14 @@ const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
+	// SnapshotController runs where a suite asks for VolumeSnapshots.
+	SnapshotController = "snapshot-controller"
 )
 
 // Names returns the components, in the order they start.
-func Names() []string { return []string{Etcd, APIServer, ControllerManager, Scheduler} }
+func Names() []string {
+	return []string{Etcd, APIServer, ControllerManager, Scheduler, SnapshotController}
+}
 
 const (
 	etcdURL     = "http://127.0.0.1:2379"
@@ -71,9 +75,19 @@ func controllers(c *Credentials) []Component {
 	}
 }
 
+// snapshotMetrics is where the controller of VolumeSnapshots listens.
+const snapshotMetrics = "127.0.0.1:10280"
+
+// snapshots is the controller of VolumeSnapshots.
+func snapshots(kubeconfig string) Component {
+	return Component{Name: SnapshotController, Args: []string{"--kubeconfig=" + kubeconfig, "--http-endpoint=" + snapshotMetrics, "--v=2"}}
+}
+
 // writeKubeconfigs writes those that the controllers' arguments name.
 func (c *Credentials) writeKubeconfigs() error {
-	for name, user := range map[string]string{ControllerManager: userControllerManager, Scheduler: userScheduler} {
+	for name, user := range map[string]string{
+		ControllerManager: userControllerManager, Scheduler: userScheduler, SnapshotController: userSnapshotController,
+	} {
 		if err := c.write(c.path(name+".kubeconfig"), layout.APIServer(), user); err != nil {
 			return err
 		}

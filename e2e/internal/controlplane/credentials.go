@@ -21,10 +21,12 @@ const (
 	userAdmin             = "admin"
 	userControllerManager = "system:kube-controller-manager"
 	userScheduler         = "system:kube-scheduler"
-	userAPIServer         = "kube-apiserver"
-	groupMasters          = "system:masters"
-	groupNodes            = "system:nodes"
-	nodeUserPrefix        = "system:node:"
+	// userSnapshotController is the account that upstream's roles are bound to.
+	userSnapshotController = "system:serviceaccount:kube-system:snapshot-controller"
+	userAPIServer          = "kube-apiserver"
+	groupMasters           = "system:masters"
+	groupNodes             = "system:nodes"
+	nodeUserPrefix         = "system:node:"
 )
 
 // Credentials are the files that programs and users authenticate with.

@@ -58,6 +58,16 @@ func (r *Runner) Start(ctx context.Context, c *Credentials) error {
 	return r.waitHealthy(ctx, Scheduler, "https://127.0.0.1:10259/healthz")
 }
 
+// StartSnapshots starts the controller of VolumeSnapshots beside the others, with
+// the credentials that were made in that directory. Its program is the runner's.
+func (r *Runner) StartSnapshots(ctx context.Context, credentials string) error {
+	kubeconfig := filepath.Join(credentials, SnapshotController+".kubeconfig")
+	if err := r.startAll([]Component{snapshots(kubeconfig)}); err != nil {
+		return err
+	}
+	return r.waitHealthy(ctx, SnapshotController, "http://"+snapshotMetrics+"/metrics")
+}
+
 func (r *Runner) startAll(components []Component) error {
 	for _, component := range components {
 		var id process.Identity

@@ -19,6 +19,8 @@ type Source struct {
 	URI string
 	// Suites are releases, such as "bookworm" and "bookworm-updates".
 	Suites []string
+	// Components are those taken beside "main".
+	Components []string
 	// SignedBy is the path of the keyring, empty for apt's default ones.
 	SignedBy string
 }
@@ -62,8 +64,9 @@ func HostSources(root string) ([]Source, error) {
 }
 
 // ForRelease picks the sources of one Debian release out of the host's, and
-// adds its backports from the mirror that has the release itself.
-func ForRelease(host []Source, codename string) ([]Source, error) {
+// adds its backports from the mirror that has the release itself. Components are
+// those wanted beside "main", whether the host uses them or not.
+func ForRelease(host []Source, codename string, components ...string) ([]Source, error) {
 	var picked []Source
 	hasRelease := false
 	for _, source := range host {
@@ -77,7 +80,7 @@ func ForRelease(host []Source, codename string) ([]Source, error) {
 			hasRelease = true
 			suites = append(suites, codename+"-backports")
 		}
-		picked = append(picked, Source{URI: source.URI, Suites: suites, SignedBy: source.SignedBy})
+		picked = append(picked, Source{URI: source.URI, Suites: suites, Components: components, SignedBy: source.SignedBy})
 	}
 	if !hasRelease {
 		return nil, fmt.Errorf("the host's package sources have no suite %q; the lab's guests are made of Debian %s from the host's mirror", codename, codename)
@@ -85,7 +88,7 @@ func ForRelease(host []Source, codename string) ([]Source, error) {
 	return picked, nil
 }
 
-// Format renders sources in the one-line format, component main only.
+// Format renders sources in the one-line format.
 func Format(sources []Source) string {
 	var text strings.Builder
 	for _, source := range sources {
@@ -94,7 +97,8 @@ func Format(sources []Source) string {
 			option = "[signed-by=" + source.SignedBy + "] "
 		}
 		for _, suite := range source.Suites {
-			fmt.Fprintf(&text, "deb %s%s %s main\n", option, source.URI, suite)
+			components := strings.Join(append([]string{"main"}, source.Components...), " ")
+			fmt.Fprintf(&text, "deb %s%s %s %s\n", option, source.URI, suite, components)
 		}
 	}
 	return text.String()

@@ -74,6 +74,17 @@ func TestForReleaseAddsBackportsOfTheSameMirror(t *testing.T) {
 	}
 }
 
+func TestForReleaseTakesComponentsBesideMain(t *testing.T) {
+	got, err := ForRelease([]Source{{URI: "http://mirror", Suites: []string{"bookworm"}}}, "bookworm", "contrib")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "deb http://mirror bookworm main contrib\ndeb http://mirror bookworm-backports main contrib\n"
+	if diff := cmp.Diff(want, Format(got)); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+}
+
 func TestForReleaseRefusesAHostOfAnotherRelease(t *testing.T) {
 	_, err := ForRelease([]Source{{URI: "http://mirror", Suites: []string{"trixie"}}}, "bookworm")
 	if err == nil || !strings.Contains(err.Error(), `"bookworm"`) {

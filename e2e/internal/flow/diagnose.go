@@ -81,6 +81,9 @@ func (f *Flow) printObjects(ctx context.Context, out io.Writer) error {
 	for _, o := range partitions.Items {
 		fmt.Fprintf(out, "NVMePartition %s state=%s node=%s drive=%s deleted=%v: %s\n", o.Name, o.Status.State, o.Spec.NodeName, o.Spec.ParentDeviceSerialNumber, o.DeletionTimestamp, Conditions(o.Status.Conditions))
 	}
+	if err := f.printPoolObjects(ctx, out); err != nil {
+		return err
+	}
 	attachments := &storagev1.VolumeAttachmentList{}
 	if err := f.client.List(ctx, attachments); err != nil {
 		return err

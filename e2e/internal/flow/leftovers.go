@@ -65,6 +65,7 @@ func (f *Flow) leftObjects(ctx context.Context) (string, []string, error) {
 		{"NVMeVolumeAttachment", &v1alpha1.NVMeVolumeAttachmentList{}, nil},
 		{"NVMeDeviceClaim", &v1alpha1.NVMeDeviceClaimList{}, nil},
 		{"Volume", &v1alpha1.VolumeList{}, nil},
+		{"Snapshot", &v1alpha1.SnapshotList{}, nil},
 		{"VolumeAttachment", &storagev1.VolumeAttachmentList{}, func(o client.Object) bool {
 			attachment, ok := o.(*storagev1.VolumeAttachment)
 			return ok && attachment.Spec.Attacher == v1alpha1.DriverName

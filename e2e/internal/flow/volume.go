@@ -70,6 +70,8 @@ type Claim struct {
 	Block bool
 	// AccessMode is ReadWriteOnce when empty.
 	AccessMode corev1.PersistentVolumeAccessMode
+	// From is what its volume is made of: see FromSnapshot and FromClaim.
+	From *corev1.TypedLocalObjectReference
 }
 
 // CreateClaim makes a PersistentVolumeClaim.
@@ -89,6 +91,7 @@ func (f *Flow) CreateClaim(ctx context.Context, claim Claim) error {
 			AccessModes:      []corev1.PersistentVolumeAccessMode{access},
 			VolumeMode:       &mode,
 			StorageClassName: &claim.Class,
+			DataSource:       claim.From,
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
 		},
 	}
@@ -177,10 +180,16 @@ func (f *Flow) GrowClaim(ctx context.Context, name, size string) error {
 	})
 }
 
+// sliceName is the name of the slice of a claim: the provisioner names volumes
+// after the claim's UID.
+func sliceName(claim *corev1.PersistentVolumeClaim) string {
+	return identity.VolumeName("pvc-" + string(claim.UID))
+}
+
 // PartitionOf returns the slice of a claim, nil if there is none.
 func (f *Flow) PartitionOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*v1alpha1.NVMePartition, error) {
 	partition := &v1alpha1.NVMePartition{}
-	err := f.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}, partition)
+	err := f.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.DefaultNamespace, Name: sliceName(claim)}, partition)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -224,7 +233,8 @@ func (f *Flow) Partition(ctx context.Context, name string) (*v1alpha1.NVMePartit
 	return partition, err
 }
 
-// DeleteClaim deletes a claim and waits until its volume and slice are gone.
+// DeleteClaim deletes a claim and waits until its volume and slice, of whichever
+// family, are gone.
 func (f *Flow) DeleteClaim(ctx context.Context, name string) error {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := f.client.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: name}, claim)
@@ -234,8 +244,10 @@ func (f *Flow) DeleteClaim(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("delete PersistentVolumeClaim %s: %w", name, err)
 	}
+	slice := sliceName(claim)
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
-	partition := &v1alpha1.NVMePartition{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: identity.VolumeName("pvc-" + string(claim.UID))}}
+	partition := &v1alpha1.NVMePartition{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: slice}}
+	zvol := &v1alpha1.Volume{ObjectMeta: metav1.ObjectMeta{Name: slice}}
 	// The provisioner refuses to delete what is attached, and then waits longer
 	// from try to try.
 	if err := f.WaitDetached(ctx, name); err != nil {
@@ -244,7 +256,7 @@ func (f *Flow) DeleteClaim(ctx context.Context, name string) error {
 	if err := f.deleteAndWait(ctx, claim, deleteTimeout); err != nil {
 		return err
 	}
-	for _, object := range []client.Object{volume, partition} {
+	for _, object := range []client.Object{volume, partition, zvol} {
 		if object.GetName() == "" {
 			continue
 		}

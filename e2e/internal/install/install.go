@@ -33,6 +33,8 @@ type Chart struct {
 	Kubeconfig string
 	// Set are values, as "path=text", beside those of e2e/values.yaml.
 	Set []string
+	// Enable are values that become true.
+	Enable []string
 	// Run runs helm.
 	Run command.Runner
 }
@@ -43,6 +45,9 @@ func (c Chart) Install(ctx context.Context) error {
 		"--values", filepath.Join(c.Repo, "e2e", "values.yaml"), "--wait", "--timeout", timeout}
 	for _, value := range c.Set {
 		args = append(args, "--set-string", value)
+	}
+	for _, value := range c.Enable {
+		args = append(args, "--set", value+"=true")
 	}
 	if err := c.helm(ctx, args...); err != nil {
 		return fmt.Errorf("install the chart: %w", err)

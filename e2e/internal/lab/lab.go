@@ -68,6 +68,9 @@ func (l *Lab) Kubeconfig() string { return filepath.Join(l.dir, "kubeconfig") }
 // LogDir returns the directory of the control plane's and emulators' output.
 func (l *Lab) LogDir() string { return filepath.Join(l.dir, "logs") }
 
+// credentialsDir holds keys, certificates and kubeconfigs of the control plane.
+func (l *Lab) credentialsDir() string { return filepath.Join(l.dir, "pki") }
+
 // guestDir holds the files of one guest.
 func (l *Lab) guestDir(name string) string { return filepath.Join(l.dir, "guests", name) }
 

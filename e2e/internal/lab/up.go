@@ -42,7 +42,7 @@ func (l *Lab) Up(ctx context.Context, made prepare.Artifacts) error {
 	if err := l.createNetwork(ctx); err != nil {
 		return err
 	}
-	credentials, err := controlplane.NewCredentials(filepath.Join(l.dir, "pki"))
+	credentials, err := controlplane.NewCredentials(l.credentialsDir())
 	if err != nil {
 		return err
 	}

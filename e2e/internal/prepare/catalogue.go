@@ -19,6 +19,8 @@ const (
 	StepBareDisk  = "bare-disk"
 	StepPackages  = "packages"
 	StepProduct   = "product"
+	StepZFS       = "zfs"
+	StepAttacher  = "attacher"
 )
 
 // Catalogue returns every step. Programs of Kubernetes and etcd come from
@@ -36,10 +38,17 @@ func Catalogue() []Step {
 		steps = append(steps, component.asStep())
 	}
 	return append(steps,
-		envtestStep(), packagesStep(StepPackages, "host packages", hostPackages), packagesStep("browser", "headless browser", browserPackages), kernelStep(), guestTreeStep(), initrdStep(), rootDiskStep(), labDiskStep(), baseStep(),
+		envtestStep(), packagesStep(StepPackages, "host packages", hostPackages), packagesStep("browser", "headless browser", browserPackages),
+		kernelStep(), onDemand(packagesStep("compiler", "compiler of kernel modules", compilerPackages)), onDemand(zfsStep()), guestTreeStep(), initrdStep(), rootDiskStep(), labDiskStep(), baseStep(),
 		productStep(), imageDiskStep(StepImageDisk, "disk with all container images", "base-images", "product"),
 		imageDiskStep(StepBareDisk, "disk with the images of a cluster without DISTORT", "base-images"), helmStep(),
 	)
+}
+
+// onDemand returns the step as one that only those make who ask for it.
+func onDemand(step Step) Step {
+	step.OnDemand = true
+	return step
 }
 
 // ClusterSteps are those that a running cluster needs; a bare one has no images

@@ -29,7 +29,15 @@ type component struct {
 	output string
 	// links are further names of the output.
 	links []string
+	// files are copied from modules that the programs are built of.
+	files []moduleFile
 }
+
+// moduleFile is a file of a module.
+type moduleFile struct{ module, path string }
+
+// snapshotClient is the module with the CRDs of VolumeSnapshots.
+const snapshotClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 
 var components = []component{
 	{step: "etcd", summary: "etcd", module: "etcd", packages: []string{"."}, output: "etcd", ldflags: strip},
@@ -37,8 +45,18 @@ var components = []component{
 		ldflags: strip + " -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion +
 			" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
 		links: kubernetesPrograms},
-	{step: "attacher", summary: "CSI attacher", module: "attacher", ldflags: strip,
-		packages: []string{"github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher"}},
+	{step: StepAttacher, summary: "CSI attacher and snapshotter, snapshot-controller", module: "attacher", ldflags: strip,
+		packages: []string{
+			"github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+			"github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
+			"github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
+		},
+		files: []moduleFile{
+			{snapshotClient, "config/crd/snapshot.storage.k8s.io_volumesnapshotclasses.yaml"},
+			{snapshotClient, "config/crd/snapshot.storage.k8s.io_volumesnapshotcontents.yaml"},
+			{snapshotClient, "config/crd/snapshot.storage.k8s.io_volumesnapshots.yaml"},
+			{"github.com/kubernetes-csi/external-snapshotter/v8", "deploy/kubernetes/snapshot-controller/rbac-snapshot-controller.yaml"},
+		}},
 	{step: "provisioner", summary: "CSI provisioner and resizer", module: "provisioner", ldflags: strip,
 		packages: []string{
 			"github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner",
@@ -66,10 +84,14 @@ func (c component) asStep() Step {
 			if err != nil {
 				return "", err
 			}
-			return cache.NewKey("component 1").String("go", goVersion).
+			key := cache.NewKey("component 1").String("go", goVersion).
 				String("tags", c.tags).String("ldflags", c.ldflags).String("output", c.output).
 				Strings("packages", c.packages).Strings("links", c.links).
-				Files(w.Components(c.module), "go.mod", "go.sum", "*.go").Sum()
+				Files(w.Components(c.module), "go.mod", "go.sum", "*.go")
+			for _, file := range c.files {
+				key.String(file.module, file.path)
+			}
+			return key.Sum()
 		},
 		Build: c.build,
 	}
@@ -90,6 +112,15 @@ func (c component) build(ctx context.Context, w *Workshop, dir string) error {
 	for _, link := range c.links {
 		if err := os.Symlink(c.output, filepath.Join(dir, link)); err != nil {
 			return fmt.Errorf("name %s %s: %w", c.output, link, err)
+		}
+	}
+	for _, file := range c.files {
+		source, err := w.Run.With(goEnv...).In(w.Components(c.module)).Output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", file.module)
+		if err != nil {
+			return err
+		}
+		if err := copyFile(filepath.Join(strings.TrimSpace(source), file.path), filepath.Join(dir, filepath.Base(file.path)), 0o644); err != nil {
+			return err
 		}
 	}
 	return nil

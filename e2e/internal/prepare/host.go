@@ -21,6 +21,9 @@ var hostPackages = []string{
 // browserPackages are what looks at the trace page in a test.
 var browserPackages = []string{"chromium-headless-shell"}
 
+// compilerPackages build kernel modules, with the compiler of Debian's kernel.
+var compilerPackages = []string{"gcc-12", "libc6-dev", "make"}
+
 // packagesStep installs those packages that are missing on the host.
 func packagesStep(name, summary string, packages []string) Step {
 	return Step{
@@ -39,8 +42,9 @@ func packagesStep(name, summary string, packages []string) Step {
 	}
 }
 
-// releaseSources returns the host's package sources for the guests' release.
-func releaseSources() ([]debian.Source, error) {
+// releaseSources returns the host's package sources for the guests' release, with
+// these components beside main.
+func releaseSources(components ...string) ([]debian.Source, error) {
 	codename, err := debian.Codename("/etc/os-release")
 	if err != nil {
 		return nil, err
@@ -52,5 +56,5 @@ func releaseSources() ([]debian.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return debian.ForRelease(host, release)
+	return debian.ForRelease(host, release, components...)
 }

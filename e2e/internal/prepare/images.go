@@ -22,6 +22,7 @@ const (
 	ProvisionerImage = imagePrefix + "csi-provisioner:v5.3.0"
 	AttacherImage    = imagePrefix + "csi-attacher:v4.13.0"
 	ResizerImage     = imagePrefix + "csi-resizer:v1.14.0"
+	SnapshotterImage = imagePrefix + "csi-snapshotter:v8.7.0"
 	productTag       = ":dev"
 )
 
@@ -33,12 +34,13 @@ const productPath = "PATH=/usr/sbin:/usr/bin"
 
 // imageTools are the programs in the images of agent and CSI driver: reading
 // and writing partition tables, probing, making, checking and growing file
-// systems.
+// systems, and ZFS.
 var imageTools = []string{
 	"/usr/sbin/sfdisk", "/usr/sbin/blkid", "/usr/sbin/wipefs", "/usr/bin/partx", "/usr/bin/lsblk", "/usr/sbin/blockdev",
 	"/usr/bin/mount", "/usr/bin/umount", "/usr/bin/findmnt", "/usr/bin/udevadm", "/usr/bin/kmod",
 	"/usr/sbin/mke2fs", "/usr/sbin/e2fsck", "/usr/sbin/resize2fs", "/usr/sbin/tune2fs", "/usr/sbin/dumpe2fs",
 	"/usr/sbin/mkfs.xfs", "/usr/sbin/xfs_repair", "/usr/sbin/xfs_growfs", "/usr/sbin/xfs_db", "/usr/sbin/xfs_io",
+	"/usr/sbin/zpool", "/usr/sbin/zfs",
 }
 
 // toolLinks are further names of tools.
@@ -69,10 +71,10 @@ const toolsLayer = "tools.tar"
 // this checkout's product.
 func baseStep() Step {
 	return Step{
-		Name: "base-images", Summary: "images of sidecars, pause and workloads", Needs: []string{"guest-tree", "provisioner", "attacher"}, Lane: LaneCompile,
+		Name: "base-images", Summary: "images of sidecars, pause and workloads", Needs: []string{"guest-tree", "provisioner", StepAttacher}, Lane: LaneCompile,
 		Key: func(_ context.Context, w *Workshop) (string, error) {
-			key := cache.NewKey("base-images 1").Strings("tools", imageTools).Tree(filepath.Join(w.Repo, "e2e", "cmd", "pause"), "*.go")
-			if err := w.AddArtifacts(key, "guest-tree", "provisioner", "attacher"); err != nil {
+			key := cache.NewKey("base-images 2").Strings("tools", imageTools).Tree(filepath.Join(w.Repo, "e2e", "cmd", "pause"), "*.go")
+			if err := w.AddArtifacts(key, "guest-tree", "provisioner", StepAttacher); err != nil {
 				return "", err
 			}
 			return key.Sum()
@@ -103,7 +105,8 @@ func buildBaseImages(ctx context.Context, w *Workshop, dir string) error {
 	}
 	for _, image := range []struct{ step, reference, program string }{
 		{"provisioner", ProvisionerImage, "csi-provisioner"},
-		{"attacher", AttacherImage, "csi-attacher"},
+		{StepAttacher, AttacherImage, "csi-attacher"},
+		{StepAttacher, SnapshotterImage, "csi-snapshotter"},
 		{"provisioner", ResizerImage, "csi-resizer"},
 	} {
 		source, err := w.Artifact(image.step)

@@ -7,7 +7,7 @@ import (
 )
 
 // Plan returns the steps named in only and everything they need, in the order
-// of the catalogue. No name means every step.
+// of the catalogue. No name means every step that is not made on demand only.
 func Plan(catalogue []Step, only []string) ([]Step, error) {
 	byName := make(map[string]Step, len(catalogue))
 	for _, step := range catalogue {
@@ -32,7 +32,7 @@ func Plan(catalogue []Step, only []string) ([]Step, error) {
 		return nil
 	}
 	if len(only) == 0 {
-		only = names(catalogue)
+		only = names(slices.DeleteFunc(slices.Clone(catalogue), func(step Step) bool { return step.OnDemand }))
 	}
 	for _, name := range only {
 		if err := want(name); err != nil {

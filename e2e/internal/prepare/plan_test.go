@@ -8,11 +8,12 @@ import (
 )
 
 func TestPlanTakesWhatIsNeededInOrderOfTheCatalogue(t *testing.T) {
-	catalogue := []Step{{Name: "a"}, {Name: "b", Needs: []string{"a"}}, {Name: "c"}, {Name: "d", Needs: []string{"b", "c"}}, {Name: "e"}}
+	catalogue := []Step{{Name: "a"}, {Name: "b", Needs: []string{"a"}}, {Name: "c"}, {Name: "d", Needs: []string{"b", "c"}}, {Name: "e"}, {Name: "f", Needs: []string{"a"}, OnDemand: true}}
 	tests := map[string]struct {
 		only, want []string
 	}{
 		"everything":           {nil, []string{"a", "b", "c", "d", "e"}},
+		"one on demand":        {[]string{"f"}, []string{"a", "f"}},
 		"one without needs":    {[]string{"c"}, []string{"c"}},
 		"one with needs":       {[]string{"d"}, []string{"a", "b", "c", "d"}},
 		"two that share needs": {[]string{"e", "b"}, []string{"a", "b", "e"}},

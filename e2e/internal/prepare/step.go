@@ -32,6 +32,8 @@ type Step struct {
 	Needs []string
 	// Lane is held while building.
 	Lane Lane
+	// OnDemand steps are made only when they are named or needed.
+	OnDemand bool
 	// Keep, if not zero, is how many entries of this step stay in the cache.
 	Keep int
 	// Key hashes the inputs. A step without one is done anew every time: it
