@@ -122,7 +122,11 @@ func removeUnfinished(parent string) error {
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), tempPrefix) {
-			if err := os.RemoveAll(filepath.Join(parent, entry.Name())); err != nil {
+			dir := filepath.Join(parent, entry.Name())
+			if err := unmountBelow(dir); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(dir); err != nil {
 				return err
 			}
 		}

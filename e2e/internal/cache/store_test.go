@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestEntryIsBuiltOnceAndFoundAfterwards(t *testing.T) {
@@ -65,6 +67,35 @@ func TestRemainsOfAKilledBuildAreRemovedByTheNext(t *testing.T) {
 	}
 	if _, err := os.Stat(remains); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("remains are still there (%v)", err)
+	}
+}
+
+// A build that was killed in its chroot has parts of the host mounted there.
+func TestRemovalOfAKilledBuildStopsAtWhatIsMountedInIt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root, as the lab does")
+	}
+	host, root := t.TempDir(), t.TempDir()
+	kept := filepath.Join(host, "kept")
+	if err := os.WriteFile(kept, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mounted := filepath.Join(root, "step", tempPrefix+"1", "tree", "dev")
+	if err := os.MkdirAll(mounted, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(host, mounted, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) })
+	if _, _, err := NewStore(root).Ensure(t.Context(), "step", "key", func(context.Context, string) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("the host's file: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "step", tempPrefix+"1")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what the build left is still there: %v", err)
 	}
 }
 
