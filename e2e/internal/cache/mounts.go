@@ -11,6 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// discard removes what is left of a build.
+func discard(dir string) error {
+	if err := unmountBelow(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
 // unmountBelow unmounts what is mounted below a directory, the last mount first. A
 // build that was killed leaves mounts, and through them its removal would come to
 // the host's own files.

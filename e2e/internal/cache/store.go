@@ -72,7 +72,7 @@ func (s Store) Ensure(ctx context.Context, name, key string, build Build) (path 
 	if err != nil {
 		return "", false, fmt.Errorf("cache entry %s: %w", name, err)
 	}
-	defer os.RemoveAll(temp)
+	defer discard(temp)
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return "", false, fmt.Errorf("cache entry %s: %w", name, err)
 	}
@@ -122,11 +122,7 @@ func removeUnfinished(parent string) error {
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), tempPrefix) {
-			dir := filepath.Join(parent, entry.Name())
-			if err := unmountBelow(dir); err != nil {
-				return err
-			}
-			if err := os.RemoveAll(dir); err != nil {
+			if err := discard(filepath.Join(parent, entry.Name())); err != nil {
 				return err
 			}
 		}
