@@ -72,7 +72,7 @@ func (s Store) Ensure(ctx context.Context, name, key string, build Build) (path 
 	if err != nil {
 		return "", false, fmt.Errorf("cache entry %s: %w", name, err)
 	}
-	defer discard(temp)
+	defer func() { err = errors.Join(err, discard(temp)) }()
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return "", false, fmt.Errorf("cache entry %s: %w", name, err)
 	}
