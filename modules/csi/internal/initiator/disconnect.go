@@ -22,11 +22,12 @@ func (i *Initiator) Disconnect(ctx context.Context, nqn string) error {
 	asked := map[string]bool{}
 	refusals := make(chan error, 1)
 	for {
+		// In this order: what a connect makes that ends in between is seen.
+		pending := i.connecting(nqn)
 		controllers, err := i.sysfs.controllers(nqn)
 		if err != nil {
 			return fmt.Errorf("list controllers of %s: %w", nqn, err)
 		}
-		pending := i.connecting(nqn)
 		if len(controllers) == 0 && len(pending) == 0 {
 			return nil
 		}
