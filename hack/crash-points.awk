@@ -1,7 +1,7 @@
 # Sums up the lines that the crash-point tests print, from the output of go test
 # or its JSON form: fails on a leak, on a double use, and when a program has no
 # line, because then it has shown nothing.
-/crash-points: [a-z]+ flow=/ {
+/crash-points: [a-z]+ (backend=[a-z]+ )?flow=/ {
   sub(/^.*crash-points:/, "crash-points:"); sub(/\\n.*$/, "")
   print
   flows[$2]++
