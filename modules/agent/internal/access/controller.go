@@ -24,7 +24,7 @@ import (
 const targetTimeout = 30 * time.Second
 
 // Reconciler reconciles the NVMeVolumeAttachments of one node. All fields but
-// Restored, Delay and Tracer are required.
+// Latest, Restored, Delay and Tracer are required.
 type Reconciler struct {
 	// Client reads from a cache that holds this node's objects only, with the index
 	// of volume.IndexAttachments.
@@ -33,6 +33,10 @@ type Reconciler struct {
 	NodeName string
 	Locator  volume.Finder
 	Exporter *volume.Exporter
+	// Latest returns a volume as this agent wrote it last, when that is newer than the
+	// cached one: an attachment is often made within a moment of the export. Nil: there is
+	// only the cache.
+	Latest func(v1alpha1.Slice) v1alpha1.Slice
 	// Restored is closed when the exports were restored (volume.Restore); nothing is
 	// done before. Nil: there is nothing to wait for.
 	Restored <-chan struct{}
@@ -137,6 +141,9 @@ func (r *Reconciler) slice(ctx context.Context, a *v1alpha1.NVMeVolumeAttachment
 		return nil, fmt.Errorf("read %s %s: %w", ref.Kind, key, err)
 	case !volume.Refers(a, s):
 		return nil, nil
+	}
+	if r.Latest != nil {
+		s = r.Latest(s)
 	}
 	return r.volumes.Latest(s), nil
 }

@@ -222,12 +222,25 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 	}
 	attachments := &access.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder, NodeName: o.NodeName, Locator: finders, Exporter: exporter,
-		Restored: restore.Done(), Delay: delay, Tracer: tracer,
+		Latest: latest(partitions, volumes), Restored: restore.Done(), Delay: delay, Tracer: tracer,
 	}
 	if err := attachments.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the access controller: %w", err)
 	}
 	return check, nil
+}
+
+// latest asks the reconciler of a volume for what it wrote last.
+func latest(partitions *partition.Reconciler, volumes *poolvolume.Reconciler) func(v1alpha1.Slice) v1alpha1.Slice {
+	return func(cached v1alpha1.Slice) v1alpha1.Slice {
+		switch s := cached.(type) {
+		case *v1alpha1.NVMePartition:
+			return partitions.Latest(s)
+		case *v1alpha1.Volume:
+			return volumes.Latest(s)
+		}
+		return cached
+	}
 }
 
 // addReports adds what tells the cluster of this node.

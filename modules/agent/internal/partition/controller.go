@@ -71,6 +71,12 @@ func (r *Reconciler) validate() error {
 	return nil
 }
 
+// Latest returns the object as it was written last, when that is newer than the cached
+// one.
+func (r *Reconciler) Latest(cached *v1alpha1.NVMePartition) *v1alpha1.NVMePartition {
+	return r.written.Latest(cached)
+}
+
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if err := volume.Await(ctx, r.Restored); err != nil {
