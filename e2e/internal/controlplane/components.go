@@ -24,7 +24,8 @@ const (
 	SnapshotController = "snapshot-controller"
 )
 
-// Names returns the components, in the order they start.
+// Names returns the components, in the order they start, with those that only some
+// labs have.
 func Names() []string {
 	return []string{Etcd, APIServer, ControllerManager, Scheduler, SnapshotController}
 }

@@ -41,6 +41,13 @@ type Chart struct {
 
 // Install installs or upgrades the release and waits until its pods are ready.
 func (c Chart) Install(ctx context.Context) error {
+	if err := c.helm(ctx, c.upgrade()...); err != nil {
+		return fmt.Errorf("install the chart: %w", err)
+	}
+	return nil
+}
+
+func (c Chart) upgrade() []string {
 	args := []string{"upgrade", "--install", Release, filepath.Join(c.Repo, "charts", "distort"), "--create-namespace",
 		"--values", filepath.Join(c.Repo, "e2e", "values.yaml"), "--wait", "--timeout", timeout}
 	for _, value := range c.Set {
@@ -49,10 +56,7 @@ func (c Chart) Install(ctx context.Context) error {
 	for _, value := range c.Enable {
 		args = append(args, "--set", value+"=true")
 	}
-	if err := c.helm(ctx, args...); err != nil {
-		return fmt.Errorf("install the chart: %w", err)
-	}
-	return nil
+	return args
 }
 
 // selector picks the product's pods.

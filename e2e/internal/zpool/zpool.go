@@ -91,6 +91,7 @@ func Create(ctx context.Context, guest *guestexec.Client, name, size string) (gu
 }
 
 const destroy = `set -e
+udevadm settle
 zpool destroy -- "$1"
 losetup --associated "/var/tmp/$1.pool" --noheadings --output NAME | xargs losetup --detach
 rm -- "/var/tmp/$1.pool"`
