@@ -137,7 +137,7 @@ func (r *Reconciler) export(ctx context.Context, s *scope) error {
 	defer cancel()
 	began, before := time.Now(), s.partition.Status.NQN
 	outcome, err := r.Exporter.Ensure(ctx, s.partition, s.slice.DevicePath)
-	if err != nil && !errors.Is(err, volume.ErrGone) || len(outcome.Changes) > 0 {
+	if err != nil && !errors.Is(err, volume.ErrGone) || len(outcome.Changes) > 0 && !outcome.Readmitted {
 		r.Tracer.Did(telemetry.Work{
 			Name: "export", Object: s.partition, Phase: tracing.Begin, Late: before != "", Began: began, Err: err, Changes: outcome.Changes, Place: r.NodeName,
 		})

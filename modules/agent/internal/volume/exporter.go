@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -61,7 +62,13 @@ func NewExporter(cache client.Reader, backends export.Backends, portals Portals,
 type Outcome struct {
 	export.Result
 	export.Volume
+	// Readmitted: since the last Ensure the attachments admit other hosts, and nothing
+	// else is asked for. What changed is their doing, whichever reconciler came first.
+	Readmitted bool
 }
+
+// Repaired tells whether an export that existed was not as it was left.
+func (o Outcome) Repaired() bool { return !o.Readmitted && o.Result.Repaired() }
 
 // Ensure makes the export of the volume exactly as its object, its live
 // attachments and this node's addresses say. All of these are read under the
@@ -83,13 +90,21 @@ func (e *Exporter) Ensure(ctx context.Context, s v1alpha1.Slice, devicePath stri
 	if err := e.unused(devicePath); err != nil {
 		return Outcome{}, err
 	}
+	last, known := e.last(v.UID)
 	result, err := backend.Ensure(ctx, v)
 	if err != nil {
 		e.set(v.UID, nil)
 		return Outcome{}, err
 	}
 	e.set(v.UID, &v)
-	return Outcome{Result: result, Volume: v}, nil
+	return Outcome{Result: result, Volume: v, Readmitted: known && onlyHosts(last, v)}, nil
+}
+
+// onlyHosts tells whether the volumes differ in their hosts and in nothing else.
+func onlyHosts(a, b export.Volume) bool {
+	same := slices.Equal(a.Hosts, b.Hosts)
+	a.Hosts, b.Hosts = nil, nil
+	return !same && reflect.DeepEqual(a, b)
 }
 
 // remember makes sure that the backend has not forgotten all other exports: the first
