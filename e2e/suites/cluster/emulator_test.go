@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distort-io/distort/e2e/internal/guest"
+	"github.com/distort-io/distort/e2e/internal/layout"
+	"github.com/distort-io/distort/e2e/internal/suite"
+)
+
+// A guest whose memory barriers the emulator leaves out loses a doorbell of its
+// drives, or a kick of its network, once in a while.
+func TestTheEmulatorKeepsTheGuestsBarriers(t *testing.T) {
+	suite.Open(t) // the lab has installed the emulator
+	dir := t.TempDir()
+	rom, log := filepath.Join(dir, "rom"), filepath.Join(dir, "operations")
+	// The processor begins 16 bytes below the end: mfence; hlt; jmp to the hlt.
+	firmware := make([]byte, 64<<10)
+	copy(firmware[len(firmware)-16:], []byte{0x0f, 0xae, 0xf0, 0xf4, 0xeb, 0xfd})
+	suite.Must(t, os.WriteFile(rom, firmware, 0o600))
+	program, arguments := guest.Machine{Node: layout.Nodes()[1]}.Emulator()
+	cpus := arguments[slices.Index(arguments, "-smp")+1]
+	machine := exec.CommandContext(t.Context(), program, "-accel", "tcg", "-machine", "q35", "-smp", cpus, "-m", "64",
+		"-nodefaults", "-display", "none", "-bios", rom, "-d", "op", "-D", log)
+	suite.Must(t, machine.Start())
+	defer func() {
+		_ = machine.Process.Kill()
+		_ = machine.Wait() // killed
+	}()
+	var operations string
+	for begin := time.Now(); !strings.Contains(operations, "exit_tb"); time.Sleep(100 * time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("the emulator did not translate the firmware: %q", operations)
+		}
+		text, err := os.ReadFile(log)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		operations = string(text)
+	}
+	if !strings.Contains(operations, "call hlt") || !strings.Contains(operations, "\n mb ") {
+		t.Errorf("mfence became no barrier:\n%s", operations)
+	}
+}
