@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/distort-io/distort/e2e/internal/guest"
 	"github.com/distort-io/distort/e2e/internal/layout"
@@ -24,6 +27,7 @@ func TestTheEmulatorKeepsTheGuestsBarriers(t *testing.T) {
 	firmware := make([]byte, 64<<10)
 	copy(firmware[len(firmware)-16:], []byte{0x0f, 0xae, 0xf0, 0xf4, 0xeb, 0xfd})
 	suite.Must(t, os.WriteFile(rom, firmware, 0o600))
+	suite.Must(t, os.WriteFile(log, nil, 0o600))
 	program, arguments := guest.Machine{Node: layout.Nodes()[1]}.Emulator()
 	cpus := arguments[slices.Index(arguments, "-smp")+1]
 	machine := exec.CommandContext(t.Context(), program, "-accel", "tcg", "-machine", "q35", "-smp", cpus, "-m", "64",
@@ -34,15 +38,13 @@ func TestTheEmulatorKeepsTheGuestsBarriers(t *testing.T) {
 		_ = machine.Wait() // killed
 	}()
 	var operations string
-	for begin := time.Now(); !strings.Contains(operations, "exit_tb"); time.Sleep(100 * time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("the emulator did not translate the firmware: %q", operations)
-		}
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		text, err := os.ReadFile(log)
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
 		operations = string(text)
+		return strings.Contains(operations, "exit_tb"), err
+	})
+	if err != nil {
+		t.Fatalf("the emulator did not translate the firmware: %v: %q", err, operations)
 	}
 	if !strings.Contains(operations, "call hlt") || !strings.Contains(operations, "\n mb ") {
 		t.Errorf("mfence became no barrier:\n%s", operations)
