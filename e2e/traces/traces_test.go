@@ -105,6 +105,9 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 				t.Errorf("a trace that belongs to none of the four phases: %+v", trace)
 			}
 		}
+		if len(all) != 4 {
+			t.Errorf("%d traces, want one for each of the four phases", len(all))
+		}
 	})
 	t.Run("metrics have counted it", func(t *testing.T) {
 		for program, lines := range map[string][]string{
