@@ -3,6 +3,7 @@ package fencemodel
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/distort-io/distort/modules/api/identity"
@@ -11,18 +12,21 @@ import (
 // Actions are named "verb object". Those that idle does not list are what somebody
 // still has to do.
 const (
-	step         = "agent goes on"
-	deliver      = "agent's cache hears of the next event"
-	run          = "agent runs "
-	crash        = "agent dies "
-	publish      = "csi publishes to "
-	unpublish    = "csi unpublishes from "
+	step      = "agent goes on"
+	deliver   = "agent's cache hears of the next event"
+	run       = "agent runs "
+	crash     = "agent dies "
+	publish   = "csi publishes to "
+	unpublish = "csi unpublishes from "
+	// The CSI controller dies, and its request is still on its way.
+	dieCreating  = "csi dies publishing to "
+	dieDeleting  = "csi dies unpublishing from "
 	connect      = "host connects: "
 	send         = "host writes: "
 	receive      = "target takes what is in the sockets of "
 	complete     = "device answers"
 	teardown     = "target tears ended controllers down"
-	land         = "delayed request arrives"
+	land         = "delayed request arrives: "
 	beforeEffect = crash + "before the effect"
 	afterEffect  = crash + "after the effect"
 	meanwhile    = crash + "while the request is on its way"
@@ -35,12 +39,12 @@ const (
 // idle tells of actions that may be left undone for ever: faults, and hosts that
 // want nothing more.
 func idle(action string) bool {
-	for _, begin := range []string{crash, connect, send, rebootHost} {
+	for _, begin := range []string{crash, connect, send, rebootHost, land, dieCreating, dieDeleting} {
 		if strings.HasPrefix(action, begin) {
 			return true
 		}
 	}
-	return action == land || action == rebootStorage
+	return action == rebootStorage
 }
 
 // actions are what can happen next.
@@ -61,13 +65,18 @@ func (w *world) actions(snapshot []string) []string {
 	add(w.left.crashes > 0 && at != nil && at.request != nil, afterEffect)
 	add(w.left.crashes > 0 && w.left.delays > 0 && at != nil && at.request != nil, meanwhile)
 	add(w.left.storageReboots > 0, rebootStorage)
-	add(len(w.delayed) > 0, land)
+	for i := range w.delayed {
+		add(true, land+strconv.Itoa(i))
+	}
 	add(len(w.api.events) > 0, deliver)
 	for _, j := range []job{rebuild, attend} {
 		add(at == nil && w.pending[j], run+string(j))
 	}
-	add(w.holder() != "" && w.api.attachment.DeletionTimestamp == nil, unpublish+w.holder())
-	add(w.holder() == "" && len(w.left.publishes) > 0, publish+w.next())
+	deletable, creatable := w.holder() != "" && w.api.attachment.DeletionTimestamp == nil, w.holder() == "" && len(w.left.publishes) > 0
+	add(deletable, unpublish+w.holder())
+	add(creatable, publish+w.next())
+	add(deletable && w.left.csiCrashes > 0, dieDeleting+w.holder())
+	add(creatable && w.left.csiCrashes > 0, dieCreating+w.next())
 	has := func(begin, contains string) bool {
 		return slices.ContainsFunc(snapshot, func(line string) bool { return strings.HasPrefix(line, begin) && strings.Contains(line, contains) })
 	}
@@ -114,10 +123,12 @@ func (w *world) do(action string) {
 	case action == meanwhile:
 		w.left.delays--
 		w.restart(diesMeanwhile)
-	case action == land:
+	case verb+": " == land:
+		i, err := strconv.Atoi(node)
+		must(err)
 		// The answer goes to nobody.
-		_ = w.delayed[0].request()
-		w.delayed = w.delayed[1:]
+		_ = w.delayed[i].request()
+		w.delayed = slices.Delete(slices.Clone(w.delayed), i, i+1)
 	case action == rebootStorage:
 		w.rebootStorage()
 	case verb+": " == rebootHost:
@@ -131,9 +142,16 @@ func (w *world) do(action string) {
 		w.hosts[node].lost = nil
 	case strings.HasPrefix(action, publish):
 		w.left.publishes = w.left.publishes[1:]
-		w.api.create(newAttachment(node))
+		must(w.api.create(newAttachment(node)))
 	case strings.HasPrefix(action, unpublish):
-		w.api.delete()
+		must(w.api.delete(w.api.attachment.UID))
+	case strings.HasPrefix(action, dieCreating):
+		w.left.csiCrashes--
+		w.delay("create for "+node, func() error { return w.api.create(newAttachment(node)) })
+	case strings.HasPrefix(action, dieDeleting):
+		w.left.csiCrashes--
+		uid := w.api.attachment.UID
+		w.delay("delete "+number(uid), func() error { return w.api.delete(uid) })
 	case verb+": " == connect:
 		ctrl, err := w.kernel.Connect(identity.HostNQN(node), nqn, portal)
 		if err != nil {
@@ -153,6 +171,18 @@ func (w *world) do(action string) {
 		w.kernel.Teardown()
 	default:
 		panic("no such action: " + action)
+	}
+}
+
+// delay keeps a request whose sender is dead.
+func (w *world) delay(name string, request func() error) {
+	w.delayed = append(w.delayed, effect{name: name, request: request})
+}
+
+// must is for requests that the API server cannot refuse.
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 

@@ -41,20 +41,36 @@ func (s *apiServer) store(a *v1alpha1.NVMeVolumeAttachment) {
 	}
 }
 
-func (s *apiServer) create(a *v1alpha1.NVMeVolumeAttachment) {
+// create makes an attachment, of which the CSI controller gives all but the UID.
+func (s *apiServer) create(a *v1alpha1.NVMeVolumeAttachment) error {
+	if s.attachment != nil {
+		return apierrors.NewAlreadyExists(resource, a.Name)
+	}
 	a = a.DeepCopy()
 	a.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.version+1))
 	a.Spec.AttachmentID = fmt.Sprintf("22222222-2222-4222-8222-%012d", s.version+1)
 	a.Generation = 1
 	s.store(a)
+	return nil
 }
 
-func (s *apiServer) delete() {
+// delete marks exactly this attachment as deleted: the CSI controller names its UID
+// as a precondition.
+func (s *apiServer) delete(uid types.UID) error {
+	switch {
+	case s.attachment == nil:
+		return apierrors.NewNotFound(resource, attachmentKey.Name)
+	case s.attachment.UID != uid:
+		return apierrors.NewConflict(resource, attachmentKey.Name, errors.New("the precondition names another UID"))
+	case s.attachment.DeletionTimestamp != nil:
+		return nil
+	}
 	a := s.attachment.DeepCopy()
 	at := metav1.Unix(0, 0)
 	a.DeletionTimestamp = &at
 	a.Generation++
 	s.store(a)
+	return nil
 }
 
 var resource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "nvmevolumeattachments"}
@@ -152,7 +168,7 @@ func (c *agentClient) write(o client.Object, patch client.Patch, status bool) er
 	return c.p.effect(effect{name: what + describe(sent), request: request}, func() error {
 		err := c.p.world.api.patch(sent, to, locked, status)
 		if err == nil {
-			c.p.wrote = sent.ResourceVersion + " to " + to.ResourceVersion
+			c.p.wrote = "#" + sent.ResourceVersion + " to #" + to.ResourceVersion
 		}
 		return err
 	})

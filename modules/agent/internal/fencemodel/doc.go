@@ -2,7 +2,8 @@
 // only.
 //
 // The parties are the CSI controller (by its effects: it makes and deletes
-// attachments and answers when one is gone), the agent (the real access
+// attachments and answers when one is gone; it may die with such a request still
+// on its way, which the next one sends again), the agent (the real access
 // reconciler, exporter and target library, paused before each effect), two hosts
 // that connect and write whenever they can, and the kernel's target (the model of
 // nvmeoftest, with writes in sockets and in flight, and controllers that linger
@@ -12,7 +13,8 @@
 // storage node may reboot, which takes exports, connections and the agent, and so
 // may a host, whose connection the target then keeps for a while.
 //
-// Each reachable state is visited once. In every one of them must hold:
+// Each reachable state is visited once. Versions and identifiers that the API server
+// gives out count by their order alone, since nobody does more than compare them. In every one of them must hold:
 //
 //   - a write lands only while its host's attachment exists, and only one that was
 //     sent in that attachment's life: once unpublish has answered OK, no write of

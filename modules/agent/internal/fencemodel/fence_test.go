@@ -22,6 +22,7 @@ func small() map[string]bounds {
 		"takeover, no faults":                  {publishes: []string{hostA, hostB}, writes: counts(1, 0)},
 		"revocation, the agent dies once":      {publishes: []string{hostA}, writes: counts(1, 0), crashes: 1},
 		"revocation, the storage node reboots": {publishes: []string{hostA}, writes: counts(1, 0), storageReboots: 1},
+		"revocation, the CSI controller dies":  {publishes: []string{hostA}, writes: counts(1, 0), csiCrashes: 1},
 	}
 }
 
@@ -31,6 +32,8 @@ func deep() map[string]bounds {
 		"takeover, the agent dies once":         {publishes: []string{hostA, hostB}, writes: counts(1, 1), crashes: 1, quietly: true, delays: 1},
 		"there and back, no faults":             {publishes: []string{hostA, hostB, hostA}, writes: counts(2, 1)},
 		"takeover, the storage node reboots":    {publishes: []string{hostA, hostB}, writes: counts(1, 0), storageReboots: 1},
+		"takeover, the CSI controller dies":     {publishes: []string{hostA, hostB}, writes: counts(1, 0), csiCrashes: 1},
+		"revocation, CSI and the agent die":     {publishes: []string{hostA}, writes: counts(1, 0), csiCrashes: 1, crashes: 1, delays: 1},
 		"revocation, a reboot of each":          {publishes: []string{hostA}, writes: counts(1, 0), storageReboots: 1, hostReboots: 1},
 		"two revocations, the agent dies twice": {publishes: []string{hostA, hostA}, writes: counts(1, 0), crashes: 2, quietly: true, delays: 1},
 	}

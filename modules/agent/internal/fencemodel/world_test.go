@@ -1,8 +1,10 @@
 package fencemodel
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,6 +35,8 @@ type bounds struct {
 	crashes   int
 	quietly   bool // the agent may die before quiet effects too
 	delays    int  // requests that outlive their sender
+	// csiCrashes is how often the CSI controller dies with a request on its way.
+	csiCrashes int
 
 	storageReboots, hostReboots int
 }
@@ -241,7 +245,23 @@ func (w *world) key(snapshot []string) string {
 		parts = append(parts, fmt.Sprint(j, w.pending[j]))
 	}
 	parts = append(parts, w.agent.history...)
-	return strings.Join(parts, "\n")
+	return ranked(strings.Join(parts, "\n"))
+}
+
+// given finds what the API server has given out.
+var given = regexp.MustCompile(`#\d+`)
+
+// ranked replaces the numbers that the API server has given out by their ranks.
+func ranked(state string) string {
+	numbers := given.FindAllString(state, -1)
+	slices.SortFunc(numbers, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	numbers = slices.Compact(numbers)
+	return given.ReplaceAllStringFunc(state, func(n string) string { return fmt.Sprint("#", slices.Index(numbers, n)) })
+}
+
+// number is what tells the identifiers apart that the API server has given out.
+func number[ID ~string](id ID) string {
+	return "#" + strings.TrimLeft(string(id[strings.LastIndexByte(string(id), '-')+1:]), "0")
 }
 
 // describe is what matters of an attachment.
@@ -253,6 +273,6 @@ func describe(a *v1alpha1.NVMeVolumeAttachment) string {
 	if c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionAccessReady); c != nil {
 		reason = c.Reason
 	}
-	return fmt.Sprintf("%s %s version %s deleting %t held %t %s observed %q evidence %t", a.Spec.NodeID, a.UID, a.ResourceVersion,
-		a.DeletionTimestamp != nil, slices.Contains(a.Finalizers, v1alpha1.AccessFinalizer), reason, a.Status.ObservedAttachmentID, a.Status.Revocation != nil)
+	return fmt.Sprintf("%s %s version #%s deleting %t held %t %s observed %s evidence %t", a.Spec.NodeID, number(a.UID), a.ResourceVersion,
+		a.DeletionTimestamp != nil, slices.Contains(a.Finalizers, v1alpha1.AccessFinalizer), reason, number(a.Status.ObservedAttachmentID), a.Status.Revocation != nil)
 }
