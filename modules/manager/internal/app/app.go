@@ -103,6 +103,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options, clock func() time.Tim
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:          {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&v1alpha1.NVMeVolumeAttachment{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&corev1.PersistentVolume{}:       {Transform: metrics.KeepHandle},
 			},
 		},
 		Controller:                    config.Controller{SkipNameValidation: &skipNames},
@@ -140,6 +141,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, o Options, clock f
 	})
 	if err := ledger.Watch(ctx, mgr.GetCache()); err != nil {
 		return fmt.Errorf("watch the inventory: %w", err)
+	}
+	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}); err != nil {
+		return fmt.Errorf("watch PersistentVolumes: %w", err)
 	}
 	metrics.Inventory(mgr.GetClient())
 	for name, setup := range map[string]func() error{

@@ -27,6 +27,7 @@ func rights() []client.Object {
 				"nvmedevices/status", "nvmedeviceclaims/status", "nvmepartitions/status", "rdmastoragenodes/status",
 			}},
 			{APIGroups: group, Verbs: []string{"delete"}, Resources: []string{"nvmedevices"}},
+			{APIGroups: []string{""}, Verbs: []string{"list", "watch"}, Resources: []string{"persistentvolumes"}},
 			{APIGroups: []string{"events.k8s.io"}, Verbs: []string{"create", "patch"}, Resources: []string{"events"}},
 		}},
 		&rbacv1.ClusterRoleBinding{

@@ -37,7 +37,7 @@ func Inventory(cache client.Reader) { inventory.cache.Store(&cache) }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{nodeReady, nodeCapacity, nodeFree, drives, volumes} {
+	for _, desc := range []*prometheus.Desc{nodeReady, nodeCapacity, nodeFree, drives, volumes, unclaimed} {
 		to <- desc
 	}
 }
@@ -55,6 +55,12 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}); err != nil {
 		to <- prometheus.NewInvalidMetric(drives, err)
 	}
+	count, err := countUnclaimed(ctx, *cache, time.Now())
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(unclaimed, err)
+		return
+	}
+	to <- prometheus.MustNewConstMetric(unclaimed, prometheus.GaugeValue, float64(count))
 }
 
 func collect(ctx context.Context, cache client.Reader, gauge func(*prometheus.Desc, float64, string)) error {
