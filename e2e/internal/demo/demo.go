@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/distort-io/distort/e2e/internal/flow"
 )
 
@@ -60,13 +62,10 @@ func (s shown) class() string { return "demo-" + s.way.Name }
 func (s shown) claim() string { return "data-" + s.way.Name }
 func (s shown) pod() string   { return "app-" + s.way.Name }
 
-// Run shows everything and returns at the first step that fails.
+// Run shows everything, the ways beside each other, and returns when a step has
+// failed.
 func (d *Demo) Run(ctx context.Context) error {
-	ways := make([]*shown, 0, len(Ways()))
-	for _, way := range Ways() {
-		ways = append(ways, &shown{way: way})
-	}
-	if err := d.step("a namespace and the claims of %d drives", len(d.Drives))(func() (string, error) {
+	if err := d.step("", "a namespace and the claims of %d drives", len(d.Drives))(func() (string, error) {
 		if err := d.Flow.EnsureNamespace(ctx); err != nil {
 			return "", err
 		}
@@ -74,18 +73,28 @@ func (d *Demo) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for _, each := range []func(context.Context, *shown) error{d.provision, d.write, d.move, d.remove} {
-		for _, s := range ways {
-			if err := each(ctx, s); err != nil {
-				return err
-			}
-		}
+	group, together := errgroup.WithContext(ctx)
+	for _, way := range Ways() {
+		group.Go(func() error { return d.show(together, &shown{way: way}) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	return d.finish(ctx)
 }
 
+// show shows one way.
+func (d *Demo) show(ctx context.Context, s *shown) error {
+	for _, each := range []func(context.Context, *shown) error{d.provision, d.write, d.move, d.remove} {
+		if err := each(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (d *Demo) provision(ctx context.Context, s *shown) error {
-	return d.step("%s: StorageClass and PersistentVolumeClaim of 1 GiB", s.way.Title)(func() (string, error) {
+	return d.step(s.way.Title+": ", "StorageClass and PersistentVolumeClaim of 1 GiB")(func() (string, error) {
 		if err := d.Flow.CreateClass(ctx, flow.Class{Name: s.class(), Parameters: s.way.Parameters}); err != nil {
 			return "", err
 		}
@@ -103,14 +112,14 @@ func (d *Demo) provision(ctx context.Context, s *shown) error {
 }
 
 func (d *Demo) write(ctx context.Context, s *shown) error {
-	err := d.step("%s: a pod on %s mounts it", s.way.Title, d.Nodes[0])(func() (string, error) {
+	err := d.step(s.way.Title+": ", "a pod on %s mounts it", d.Nodes[0])(func() (string, error) {
 		started, err := d.Flow.StartPod(ctx, flow.Pod{Name: s.pod(), Image: d.Image, Claim: s.claim(), Node: d.Nodes[0]})
 		return fmt.Sprintf("scheduled to mounted and running %s", seconds(started.Running-started.Scheduled)), err
 	})
 	if err != nil {
 		return err
 	}
-	return d.step("%s: writes %d MiB and reads them back from the device", s.way.Title, fileMiB)(func() (string, error) {
+	return d.step(s.way.Title+": ", "writes %d MiB and reads them back from the device", fileMiB)(func() (string, error) {
 		var err error
 		if s.sum, err = d.Flow.WriteFile(ctx, s.pod(), file, fileMiB); err != nil {
 			return "", err
@@ -123,7 +132,7 @@ func (d *Demo) write(ctx context.Context, s *shown) error {
 }
 
 func (d *Demo) move(ctx context.Context, s *shown) error {
-	return d.step("%s: the pod is deleted and comes up on %s", s.way.Title, d.Nodes[1])(func() (string, error) {
+	return d.step(s.way.Title+": ", "the pod is deleted and comes up on %s", d.Nodes[1])(func() (string, error) {
 		begin := time.Now()
 		if err := d.Flow.DeletePod(ctx, s.pod()); err != nil {
 			return "", err
@@ -151,7 +160,7 @@ func (d *Demo) sameSum(ctx context.Context, s *shown) (string, error) {
 }
 
 func (d *Demo) remove(ctx context.Context, s *shown) error {
-	return d.step("%s: pod, claim and class are deleted", s.way.Title)(func() (string, error) {
+	return d.step(s.way.Title+": ", "pod, claim and class are deleted")(func() (string, error) {
 		if err := d.Flow.DeletePod(ctx, s.pod()); err != nil {
 			return "", err
 		}
@@ -163,12 +172,12 @@ func (d *Demo) remove(ctx context.Context, s *shown) error {
 }
 
 func (d *Demo) finish(ctx context.Context) error {
-	if err := d.step("the claims of the drives are deleted")(func() (string, error) {
+	if err := d.step("", "the claims of the drives are deleted")(func() (string, error) {
 		return "all released", d.Flow.ReleaseDrives(ctx, d.Drives)
 	}); err != nil {
 		return err
 	}
-	return d.step("nothing is left")(func() (string, error) {
+	return d.step("", "nothing is left")(func() (string, error) {
 		seen, err := d.Flow.NothingLeft(ctx)
 		if err != nil {
 			return "", err
@@ -181,18 +190,19 @@ func (d *Demo) finish(ctx context.Context) error {
 	})
 }
 
-// step shows a title, runs, and shows the result with the time it took.
-func (d *Demo) step(format string, args ...any) func(func() (string, error)) error {
-	title := fmt.Sprintf(format, args...)
+// step shows a title, runs, and shows the result with the time it took. of says whose
+// step it is.
+func (d *Demo) step(of, format string, args ...any) func(func() (string, error)) error {
+	title := of + fmt.Sprintf(format, args...)
 	return func(run func() (string, error)) error {
 		fmt.Fprintf(d.Out, "demo          %s\n", title)
 		begin := time.Now()
 		result, err := run()
 		if err != nil {
-			fmt.Fprintf(d.Out, "demo %7s  FAILED\n", seconds(time.Since(begin)))
+			fmt.Fprintf(d.Out, "demo %7s  %sFAILED\n", seconds(time.Since(begin)), of)
 			return fmt.Errorf("%s: %w", title, err)
 		}
-		fmt.Fprintf(d.Out, "demo %7s  ok: %s\n", seconds(time.Since(begin)), result)
+		fmt.Fprintf(d.Out, "demo %7s  %sok: %s\n", seconds(time.Since(begin)), of, result)
 		return nil
 	}
 }
