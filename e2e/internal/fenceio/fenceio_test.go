@@ -51,7 +51,7 @@ func during(t *testing.T, d time.Duration) context.Context {
 
 func TestOwnerFindsWhatItDidNotWrite(t *testing.T) {
 	path := medium(t)
-	Write(during(t, 50*time.Millisecond), path, "a")
+	Write(during(t, 50*time.Millisecond), at(path), "a")
 	before, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestOwnerFindsWhatItDidNotWrite(t *testing.T) {
 	}
 	intruder, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); Write(intruder, path, "a") }()
+	go func() { defer close(done); Write(intruder, at(path), "a") }()
 	if _, err := Own(during(t, time.Minute), path, "b", now); !errors.Is(err, ErrForeignWrite) || !strings.Contains(err.Error(), "writer=a") {
 		t.Errorf("with an intruder: %v", err)
 	}
@@ -120,4 +120,29 @@ func TestFindGoesByTheSubsystemsName(t *testing.T) {
 			t.Errorf("%s: %q, want %q", nqn, got, want)
 		}
 	}
+}
+
+// at is a device that is always there.
+func at(path string) func() string { return func() string { return path } }
+
+// A name that another volume has by now is not the volume's.
+func TestADeviceIsItsVolumesAndNotAName(t *testing.T) {
+	old, theirs := medium(t), medium(t)
+	looks := 0
+	for name, locate := range map[string]func() string{
+		"there is none": at(""),
+		"it goes while it is opened": func() string {
+			looks++
+			return []string{old, theirs}[min(looks, 2)-1]
+		},
+	} {
+		if d, err := openLocated(locate); !errors.Is(err, errNoDevice) {
+			t.Errorf("%s: opened %v, %v", name, d, err)
+		}
+	}
+	d, err := openLocated(at(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.close()
 }

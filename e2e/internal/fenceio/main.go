@@ -12,7 +12,7 @@ import (
 const usage = `usage:
   fenceio connect NQN HOSTNQN HOSTID TRANSPORT ADDRESS PORT   print the device
   fenceio read DEVICE                                         print all records
-  fenceio write DEVICE WRITER                                 write until killed
+  fenceio write NQN WRITER                                    write until killed
   fenceio own DEVICE WRITER DURATION < RECORDS                write and check until the input ends
                                                               or DURATION is over, print how many`
 
@@ -57,7 +57,7 @@ func runCommand(ctx context.Context, args []string, in io.Reader, out io.Writer)
 		}
 		return json.NewEncoder(out).Encode(records)
 	case verb == "write" && len(args) == 3:
-		Write(ctx, args[1], args[2])
+		Write(ctx, func() string { return find("/sys", args[1]) }, args[2])
 		return nil
 	case verb == "own" && len(args) == 4:
 		return own(ctx, args, in, out)

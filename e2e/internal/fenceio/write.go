@@ -22,13 +22,14 @@ const (
 
 // Write writes records, one after the other from several writers at once, until ctx
 // ends. Errors do not stop it: it opens the device again and goes on, as an
-// application would that must not give up.
-func Write(ctx context.Context, path, writer string) {
+// application would that must not give up. locate says where the device is now, "" while
+// there is none: the kernel gives the name of one that went to the next one that comes.
+func Write(ctx context.Context, locate func() string, writer string) {
 	var group sync.WaitGroup
 	for w := range writers {
 		group.Go(func() {
 			for number := 1; ctx.Err() == nil; {
-				d, err := open(path)
+				d, err := openLocated(locate)
 				if err == nil {
 					number, err = writeOn(ctx, d, writer, w, number)
 					d.close()
@@ -44,6 +45,22 @@ func Write(ctx context.Context, path, writer string) {
 	}
 	group.Wait()
 }
+
+// openLocated opens what was the device before and after it was opened.
+func openLocated(locate func() string) (*device, error) {
+	path := locate()
+	if path == "" {
+		return nil, errNoDevice
+	}
+	d, err := open(path)
+	if err == nil && locate() != path {
+		d.close()
+		return nil, errNoDevice
+	}
+	return d, err
+}
+
+var errNoDevice = errors.New("the volume has no device")
 
 // writeOn writes the slots of one goroutine in turn, from a number on, and returns
 // the next one.

@@ -137,9 +137,9 @@ func (s *stage) takeover(ctx context.Context, round int, cutOff bool) {
 func (s *stage) writeFrom(ctx context.Context, node, name string) (stop func()) {
 	s.t.Helper()
 	s.attach(ctx, node)
-	device, err := s.connect(ctx, node)
+	_, err := s.connect(ctx, node)
 	s.must(err)
-	stop = s.background(ctx, node, "write", device, name)
+	stop = s.background(ctx, node, "write", s.bound.Partition.Status.NQN, name)
 	s.must(flow.Eventually(ctx, node+" writes", time.Minute, func(ctx context.Context) (string, error) {
 		return missing(s.records(ctx), name), nil
 	}))
