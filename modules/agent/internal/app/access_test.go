@@ -32,7 +32,14 @@ func listener() nvmeof.Listener {
 func exported(t *testing.T, change ...func(*v1alpha1.NVMePartition)) (*world, *agent, *v1alpha1.NVMePartition) {
 	t.Helper()
 	w := newWorld(t)
-	p := w.node.Partition("pvc-1", sliceSize)
+	a, p := w.exported(change...)
+	return w, a, p
+}
+
+// exported makes a partition that an agent exports.
+func (w *world) exported(change ...func(*v1alpha1.NVMePartition)) (*agent, *v1alpha1.NVMePartition) {
+	w.t.Helper()
+	p := volumeOf(w)
 	for _, c := range change {
 		c(p)
 	}
@@ -40,7 +47,7 @@ func exported(t *testing.T, change ...func(*v1alpha1.NVMePartition)) (*world, *a
 	a := w.boot()
 	a.mustSettle()
 	w.reload(p)
-	return w, a, p
+	return a, p
 }
 
 func shared(p *v1alpha1.NVMePartition) {
@@ -48,8 +55,9 @@ func shared(p *v1alpha1.NVMePartition) {
 }
 
 // Fault DV11: the list is in force, for every host that is not on it.
-func TestAttachAdmitsExactlyItsHostAndWritesOnce(t *testing.T) {
-	w, a, p := exported(t)
+func attachAdmitsExactlyItsHostAndWritesOnce(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	w.create(at)
 	got := a.written(a.mustSettle)
@@ -60,10 +68,10 @@ func TestAttachAdmitsExactlyItsHostAndWritesOnce(t *testing.T) {
 	if c := condition(at.Status.Conditions, v1alpha1.ConditionAccessReady); c != "True/Granted" || at.Status.ObservedAttachmentID != at.Spec.AttachmentID {
 		t.Errorf("AccessReady = %s for attachment %q", c, at.Status.ObservedAttachmentID)
 	}
-	if _, err := w.node.Kernel.Connect(identity.HostNQN(consumer), volumetest.NQN(p), listener()); err != nil {
+	if _, err := w.node.Connect(consumer, p); err != nil {
 		t.Errorf("the host cannot connect: %v", err)
 	}
-	if _, err := w.node.Kernel.Connect(identity.HostNQN("other"), volumetest.NQN(p), listener()); err == nil {
+	if _, err := w.node.Connect("other", p); err == nil {
 		t.Error("another host can connect")
 	}
 	if got := a.written(a.mustSettle); len(got) != 0 {
@@ -71,13 +79,14 @@ func TestAttachAdmitsExactlyItsHostAndWritesOnce(t *testing.T) {
 	}
 }
 
-func TestDetachFencesAndLeavesEvidence(t *testing.T) {
-	w, a, p := exported(t)
+func detachFencesAndLeavesEvidence(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	at.Finalizers = append(at.Finalizers, keep)
 	w.create(at)
 	a.mustSettle()
-	host, err := w.node.Kernel.Connect(at.Spec.HostNQN, volumetest.NQN(p), listener())
+	host, err := w.node.Connect(at.Spec.NodeID, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +103,7 @@ func TestDetachFencesAndLeavesEvidence(t *testing.T) {
 	}
 	w.reload(at)
 	r := at.Status.Revocation
-	if r == nil || r.Agent != nodeName || r.Source != "configfs" || r.ObservedAt.IsZero() || !strings.Contains(r.Observed, at.Spec.HostNQN) {
+	if r == nil || r.Agent != nodeName || r.Source != w.proof()[0] || r.ObservedAt.IsZero() || !strings.Contains(r.Observed, at.Spec.HostNQN) {
 		t.Errorf("evidence = %+v", r)
 	}
 	if c := condition(at.Status.Conditions, v1alpha1.ConditionAccessReady); c != "False/Revoked" {
@@ -109,12 +118,13 @@ func TestDetachFencesAndLeavesEvidence(t *testing.T) {
 	}
 }
 
-func TestTakeoverAdmitsTheNextHostOnlyAfterTheLast(t *testing.T) {
-	w, a, p := exported(t)
+func takeoverAdmitsTheNextHostOnlyAfterTheLast(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	first := w.node.Attachment(p, "consumer-0")
 	w.create(first)
 	a.mustSettle()
-	old, err := w.node.Kernel.Connect(first.Spec.HostNQN, volumetest.NQN(p), listener())
+	old, err := w.node.Connect(first.Spec.NodeID, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +145,9 @@ func TestTakeoverAdmitsTheNextHostOnlyAfterTheLast(t *testing.T) {
 	}
 }
 
-func TestSharedVolumeKeepsItsOtherHosts(t *testing.T) {
-	w, a, p := exported(t, shared)
+func sharedVolumeKeepsItsOtherHosts(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported(shared)
 	one, two := w.node.Attachment(p, "consumer-0"), w.node.Attachment(p, "consumer-1")
 	w.create(one)
 	w.create(two)
@@ -149,12 +160,12 @@ func TestSharedVolumeKeepsItsOtherHosts(t *testing.T) {
 	if w.admits(one, p) || !w.admits(two, p) {
 		t.Error("want only the second host admitted")
 	}
-	if _, err := w.node.Kernel.Connect(two.Spec.HostNQN, volumetest.NQN(p), listener()); err != nil {
+	if _, err := w.node.Connect(two.Spec.NodeID, p); err != nil {
 		t.Errorf("the host that stays cannot connect: %v", err)
 	}
 }
 
-func TestAttachmentsThatAreRefused(t *testing.T) {
+func attachmentsThatAreRefused(t *testing.T, on site) {
 	for name, c := range map[string]struct {
 		change   func(*v1alpha1.NVMeVolumeAttachment)
 		want     string
@@ -184,7 +195,8 @@ func TestAttachmentsThatAreRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, a, p := exported(t)
+			w := on.open(t)
+			a, p := w.exported()
 			at := w.node.Attachment(p, consumer)
 			c.change(at)
 			w.create(at)
@@ -210,8 +222,8 @@ func TestAttachmentsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAttachWaitsForTheExport(t *testing.T) {
-	w := newWorld(t)
+func attachWaitsForTheExport(t *testing.T, on site) {
+	w := on.open(t)
 	p := w.node.Partition("pvc-1", sliceSize)
 	w.create(p)
 	at := w.node.Attachment(p, consumer)
@@ -231,8 +243,9 @@ func TestAttachWaitsForTheExport(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAdmittedWithoutOurFinalizer(t *testing.T) {
-	w, a, p := exported(t)
+func nobodyIsAdmittedWithoutOurFinalizer(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	at.Finalizers = nil
 	w.create(at)
@@ -249,8 +262,9 @@ func TestNobodyIsAdmittedWithoutOurFinalizer(t *testing.T) {
 	}
 }
 
-func TestDeletionWaitsForAttachmentsAndNamesThem(t *testing.T) {
-	w, a, p := exported(t)
+func deletionWaitsForAttachmentsAndNamesThem(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	w.create(at)
 	a.mustSettle()
@@ -273,8 +287,9 @@ func TestDeletionWaitsForAttachmentsAndNamesThem(t *testing.T) {
 	}
 }
 
-func TestADeletingVolumeAdmitsNobodyNew(t *testing.T) {
-	w, a, p := exported(t, shared)
+func aDeletingVolumeAdmitsNobodyNew(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported(shared)
 	w.create(w.node.Attachment(p, "consumer-0"))
 	a.mustSettle()
 	w.delete(p)
@@ -287,8 +302,9 @@ func TestADeletingVolumeAdmitsNobodyNew(t *testing.T) {
 	}
 }
 
-func TestFormatRecordTravelsFromAttachmentToVolumeAndOn(t *testing.T) {
-	w, a, p := exported(t)
+func formatRecordTravelsFromAttachmentToVolumeAndOn(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	first := w.node.Attachment(p, "consumer-0")
 	w.create(first)
 	a.mustSettle()
@@ -315,8 +331,9 @@ func TestFormatRecordTravelsFromAttachmentToVolumeAndOn(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedFormatIsRecordedBeforeItsAttachmentGoes(t *testing.T) {
-	w, a, p := exported(t)
+func anUnfinishedFormatIsRecordedBeforeItsAttachmentGoes(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	w.create(at)
 	a.mustSettle()
@@ -375,8 +392,9 @@ func TestAVolumeStaysWhileAHostIsConnected(t *testing.T) {
 
 // What distort-manager said of a silent agent is overtaken by what the agent has
 // to say.
-func TestAgentOvertakesWhatWasSaidOfItsSilence(t *testing.T) {
-	w, a, p := exported(t)
+func agentOvertakesWhatWasSaidOfItsSilence(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	at.Finalizers = append(at.Finalizers, keep)
 	w.create(at)

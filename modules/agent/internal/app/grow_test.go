@@ -9,20 +9,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve/carvetest"
-	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
 // Fault EX1: a growth is done when the hosts can see it, and they stay connected.
-func TestGrowthReachesConnectedHostsAndWritesOnce(t *testing.T) {
-	w, a, p := exported(t)
+func growthReachesConnectedHostsAndWritesOnce(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	if got := condition(p.Status.Conditions, v1alpha1.ConditionResized); got != "absent" {
 		t.Errorf("Resized = %s before anybody asked", got)
 	}
 	w.create(w.node.Attachment(p, consumer))
 	a.mustSettle()
-	host, err := w.node.Kernel.Connect(identity.HostNQN(consumer), volumetest.NQN(p), listener())
+	host, err := w.node.Connect(consumer, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,11 @@ func TestGrowthReachesConnectedHostsAndWritesOnce(t *testing.T) {
 	for _, problem := range grown(3 * sliceSize)(w) {
 		t.Error(problem)
 	}
-	if size, err := host.Size(identity.NSID); err != nil || size != 3*sliceSize || !host.Live() {
-		t.Errorf("the host sees %d bytes (%v, live %v)", size, err, host.Live())
+	if size, err := host.Size(identity.NSID); err != nil || size != 3*sliceSize {
+		t.Errorf("the host sees %d bytes (%v)", size, err)
+	}
+	if err := host.Write(identity.NSID, "still here"); err != nil {
+		t.Errorf("the host was cut off: %v", err)
 	}
 	w.reload(p)
 	if c := p.Status.Conditions; condition(c, v1alpha1.ConditionExported) != "True/Exported" || p.Status.State != v1alpha1.PartitionExported {

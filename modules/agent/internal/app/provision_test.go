@@ -25,8 +25,8 @@ import (
 
 func noDelay() time.Duration { return time.Millisecond }
 
-func TestProvisionCarvesExportsAndWritesOnce(t *testing.T) {
-	w := newWorld(t)
+func provisionCarvesExportsAndWritesOnce(t *testing.T, on site) {
+	w := on.open(t)
 	p := w.node.Partition("pvc-1", sliceSize)
 	w.create(p)
 	a := w.boot()
@@ -39,7 +39,7 @@ func TestProvisionCarvesExportsAndWritesOnce(t *testing.T) {
 	want := v1alpha1.NVMePartitionStatus{
 		State: v1alpha1.PartitionExported, ExternalID: identity.ExternalID(uid),
 		VolumeHandle: "partition:distort-system:pvc-1:" + uid, AllocatedCapacity: sliceSize,
-		Backend: &v1alpha1.BackendIdentity{PartitionUUID: identity.PartitionUUID(uid)},
+		Backend: w.backendIdentity(p),
 		NQN:     volumetest.NQN(p), NamespaceUUID: identity.NamespaceUUID(uid), NamespaceNGUID: identity.NamespaceNGUID(uid),
 		Portals: []v1alpha1.Portal{{Transport: v1alpha1.TransportTCP, Address: "10.0.0.1", Port: 4420}},
 	}
@@ -71,8 +71,8 @@ func TestProvisionCarvesExportsAndWritesOnce(t *testing.T) {
 
 // Faults DV1 and DV11: the export goes by its recorded name before what it holds (the
 // model refuses to delete a partition that is exported), and nothing of either stays.
-func TestDeletionLeavesNothing(t *testing.T) {
-	w := newWorld(t)
+func deletionLeavesNothing(t *testing.T, on site) {
+	w := on.open(t)
 	before := w.node.Dump()
 	p := w.node.Partition("pvc-1", sliceSize)
 	w.create(p)
@@ -100,8 +100,8 @@ func wantNothingLeft(t *testing.T, w *world, p *v1alpha1.NVMePartition, before [
 	}
 }
 
-func TestDeletionOfOnePartitionKeepsItsSibling(t *testing.T) {
-	w := newWorld(t)
+func deletionOfOnePartitionKeepsItsSibling(t *testing.T, on site) {
+	w := on.open(t)
 	p, sibling := w.node.Partition("pvc-1", sliceSize), w.node.Partition("pvc-2", sliceSize)
 	w.create(p)
 	w.create(sibling)
@@ -113,17 +113,18 @@ func TestDeletionOfOnePartitionKeepsItsSibling(t *testing.T) {
 	if got, _ := w.state(sibling); !cmp.Equal(want, got) {
 		t.Errorf("sibling's export (-want +got):\n%s", cmp.Diff(want, got))
 	}
-	if diff := cmp.Diff([]string{identity.PartitionUUID(string(sibling.UID))}, w.node.Slices()); diff != "" {
+	w.reload(sibling)
+	if diff := cmp.Diff([]string{sliceOf(sibling)}, w.node.Slices()); diff != "" {
 		t.Errorf("slices (-want +got):\n%s", diff)
 	}
 	d := w.node.Device()
-	if w.reload(d); d.Status.ActiveBackend != v1alpha1.ActiveBackendKernel {
-		t.Errorf("activeBackend = %q, want kernel while a partition is there", d.Status.ActiveBackend)
+	if w.reload(d); string(d.Status.ActiveBackend) != on.name {
+		t.Errorf("activeBackend = %q, want %s while a partition is there", d.Status.ActiveBackend, on.name)
 	}
 }
 
 // What stops a partition before anything is touched, or is put right later.
-func TestProvisionRefusals(t *testing.T) {
+func provisionRefusals(t *testing.T, on site) {
 	other := v1alpha1.ObjectReference{Namespace: "x", Name: "other", UID: volumetest.UID("other")}
 	for name, c := range map[string]struct {
 		arrange   func(*world, *v1alpha1.NVMePartition)
@@ -134,6 +135,10 @@ func TestProvisionRefusals(t *testing.T) {
 		terminal  bool
 		// repair makes it work; nil when nothing can.
 		repair func(*world)
+		// only is the backend that can be so; empty means each.
+		only string
+		// begun: SPDK has the drive already when it finds that out.
+		begun bool
 	}{
 		"a drive of another claim": {
 			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
@@ -173,13 +178,18 @@ func TestProvisionRefusals(t *testing.T) {
 			},
 			condition: v1alpha1.ConditionProvisioned, want: "False/DriveRefused", mentions: "ext4", state: v1alpha1.PartitionFailed, terminal: true,
 		},
-		"a drive of SPDK": {
+		"a drive of the other backend": {
 			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
-				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ActiveBackend = v1alpha1.ActiveBackendSPDK })
+				other := v1alpha1.ActiveBackendSPDK
+				if w.node.SPDK != nil {
+					other = v1alpha1.ActiveBackendKernel
+				}
+				setStatus(w, w.node.Device(), func(d *v1alpha1.NVMeDevice) { d.Status.ActiveBackend = other })
 			},
-			condition: v1alpha1.ConditionProvisioned, want: "False/DriveRefused", mentions: "spdk", state: v1alpha1.PartitionFailed, terminal: true,
+			condition: v1alpha1.ConditionProvisioned, want: "False/DriveRefused", mentions: "is used by backend", state: v1alpha1.PartitionFailed, terminal: true,
 		},
 		"a backend that the agent does not have": {
+			only:      "kernel",
 			arrange:   func(_ *world, p *v1alpha1.NVMePartition) { p.Spec.TargetBackend = v1alpha1.BackendSPDK },
 			condition: v1alpha1.ConditionProvisioned, want: "False/BackendUnsupported", mentions: `"spdk"`, state: v1alpha1.PartitionFailed, terminal: true,
 		},
@@ -189,7 +199,7 @@ func TestProvisionRefusals(t *testing.T) {
 		},
 		"more than the drive has": {
 			arrange:   func(_ *world, p *v1alpha1.NVMePartition) { p.Spec.Size = 2 * driveSize },
-			condition: v1alpha1.ConditionProvisioned, want: "False/NoSpace", mentions: "wanted", state: v1alpha1.PartitionFailed, terminal: true,
+			condition: v1alpha1.ConditionProvisioned, want: "False/NoSpace", mentions: "no space on the drive", begun: true, state: v1alpha1.PartitionFailed, terminal: true,
 		},
 		"no address for the transport": {
 			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.node.SetPortals() },
@@ -199,19 +209,21 @@ func TestProvisionRefusals(t *testing.T) {
 			},
 		},
 		"an address that another program listens on": {
-			arrange: func(w *world, _ *v1alpha1.NVMePartition) {
-				w.node.Kernel.Occupy(nvmeof.Listener{Transport: nvmeof.TCP, Address: addr("10.0.0.1"), Port: 4420})
-			},
-			condition: v1alpha1.ConditionExported, want: "False/ExportFailed", mentions: "address in use", state: v1alpha1.PartitionCreating,
+			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.node.Occupy(true) },
+			condition: v1alpha1.ConditionExported, want: "False/ExportFailed", mentions: "10.0.0.1", state: v1alpha1.PartitionCreating,
 		},
 		"a slice that the node has mounted": {
+			only:      "kernel",
 			arrange:   func(w *world, _ *v1alpha1.NVMePartition) { w.node.Use(w.node.Drive.Inventory().Name+"p1", "at /mnt") },
 			condition: v1alpha1.ConditionExported, want: "False/ExportFailed", mentions: "/mnt", state: v1alpha1.PartitionCreating,
 			repair: func(w *world) { w.node.Use(w.node.Drive.Inventory().Name+"p1", "") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			if c.only != "" && c.only != on.name {
+				return
+			}
+			w := on.open(t)
 			before := w.node.Dump()
 			p := w.node.Partition("pvc-1", sliceSize)
 			c.arrange(w, p)
@@ -231,7 +243,7 @@ func TestProvisionRefusals(t *testing.T) {
 			if p.Status.State != c.state {
 				t.Errorf("state = %s, want %s", p.Status.State, c.state)
 			}
-			if c.condition != v1alpha1.ConditionExported {
+			if c.condition != v1alpha1.ConditionExported && (!c.begun || w.node.SPDK == nil) {
 				if diff := cmp.Diff(before, w.node.Dump()); diff != "" {
 					t.Errorf("the node was touched (-before +after):\n%s", diff)
 				}
@@ -253,6 +265,9 @@ func TestProvisionRefusals(t *testing.T) {
 			}
 			if w.reload(p) {
 				t.Errorf("deletion is stuck: %s", message(p.Status.Conditions, v1alpha1.ConditionExported))
+			}
+			if diff := cmp.Diff(before, w.node.Dump()); diff != "" {
+				t.Errorf("the node after the deletion (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -282,8 +297,8 @@ func TestALostSliceIsDataLossAndStaysSo(t *testing.T) {
 	}
 }
 
-func TestAfterARebootTheSameExportIsRebuiltWithoutAWrite(t *testing.T) {
-	w := newWorld(t)
+func afterARebootTheSameExportIsRebuiltWithoutAWrite(t *testing.T, on site) {
+	w := on.open(t)
 	p := w.node.Partition("pvc-1", sliceSize)
 	w.create(p)
 	w.create(w.node.Attachment(p, consumer))
@@ -336,8 +351,8 @@ func TestAfterARebootNoHostIsTurnedAway(t *testing.T) {
 
 // An export that its reconciler had withdrawn its word for is not made before that
 // one has looked at claim, drive and slice again.
-func TestAfterARebootOnlyWhatWasVouchedForIsRestored(t *testing.T) {
-	w := newWorld(t)
+func afterARebootOnlyWhatWasVouchedForIsRestored(t *testing.T, on site) {
+	w := on.open(t)
 	p := w.node.Partition("pvc-1", sliceSize)
 	w.create(p)
 	w.boot().mustSettle()
@@ -566,10 +581,10 @@ func makeStrangers(w *world, nqns map[string]string) []string {
 
 // The two reconcilers share one export: whatever runs first after a restart, the
 // outcome is the same.
-func TestRestartRebuildsInAnyOrder(t *testing.T) {
+func restartRebuildsInAnyOrder(t *testing.T, on site) {
 	for _, attachmentFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("attachment first %v", attachmentFirst), func(t *testing.T) {
-			w := newWorld(t)
+			w := on.open(t)
 			createVolume(w)
 			attach(w)
 			w.boot().mustSettle()
@@ -593,12 +608,13 @@ func TestRestartRebuildsInAnyOrder(t *testing.T) {
 // An address that comes or goes is followed at once by status and listeners, and
 // nobody who is connected is disturbed: not on an address that stays, and not on
 // one that is only down for a moment.
-func TestEndpointChangeLeavesLiveSessionsAlone(t *testing.T) {
-	w, a, p := exported(t)
+func endpointChangeLeavesLiveSessionsAlone(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	at := w.node.Attachment(p, consumer)
 	w.create(at)
 	a.mustSettle()
-	host, err := w.node.Kernel.Connect(at.Spec.HostNQN, volumetest.NQN(p), listener())
+	host, err := w.node.Connect(at.Spec.NodeID, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -624,8 +640,8 @@ func TestEndpointChangeLeavesLiveSessionsAlone(t *testing.T) {
 		if got := listening(w, p); !cmp.Equal(step.listens, got) {
 			t.Errorf("%s: the target listens on %v, want %v", step.name, got, step.listens)
 		}
-		if !host.Live() {
-			t.Fatalf("%s: the session was ended", step.name)
+		if err := host.Write(identity.NSID, step.name); err != nil {
+			t.Fatalf("%s: the session was ended: %v", step.name, err)
 		}
 	}
 	w.delete(at)
@@ -655,8 +671,9 @@ func listening(w *world, p *v1alpha1.NVMePartition) []string {
 }
 
 // After a reboot an address that the node has lost is not tried again.
-func TestARebootForgetsFormerAddresses(t *testing.T) {
-	w, a, p := exported(t)
+func aRebootForgetsFormerAddresses(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	w.create(w.node.Attachment(p, consumer))
 	a.mustSettle()
 	w.node.Reboot()
@@ -688,8 +705,9 @@ func TestAHostThatIsConnectedWithoutAnAttachmentIsNamed(t *testing.T) {
 
 // Fault DV7: only somebody who says so by the partition's UID gives up what is on a
 // drive that is gone.
-func TestDeletionWithoutTheDriveNeedsSomebodyToAbandonTheData(t *testing.T) {
-	w, a, p := exported(t)
+func deletionWithoutTheDriveNeedsSomebodyToAbandonTheData(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	carved := w.node.Slices()
 	w.node.Pull(true)
 	w.delete(p)
@@ -718,8 +736,9 @@ func annotate(w *world, p *v1alpha1.NVMePartition, value string) {
 	w.must(w.api.Patch(w.t.Context(), p, client.MergeFrom(before)))
 }
 
-func TestADriveThatIsThereIsNotAbandoned(t *testing.T) {
-	w, a, p := exported(t)
+func aDriveThatIsThereIsNotAbandoned(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported()
 	annotate(w, p, string(p.UID))
 	w.delete(p)
 	a.mustSettle()

@@ -107,13 +107,16 @@ func (n *Node) SliceSizes() map[string]int64 {
 // listener is where the node's volumes are served.
 var listener = nvmeof.Listener{Transport: nvmeof.TCP, Address: netip.MustParseAddr("10.0.0.1"), Port: 4420}
 
-// Reader is a host that is connected to a volume.
-type Reader interface {
+// Host is a host that is connected to a volume.
+type Host interface {
+	// Size is what the host sees of the namespace, in bytes.
 	Size(nsid uint32) (int64, error)
+	// Write writes, and fails once the target has ended the connection.
+	Write(nsid uint32, data string) error
 }
 
 // Connect connects a consumer node to the volume.
-func (n *Node) Connect(consumer string, s v1alpha1.Slice) (Reader, error) {
+func (n *Node) Connect(consumer string, s v1alpha1.Slice) (Host, error) {
 	if n.SPDK != nil {
 		return n.SPDK.Connect(identity.HostNQN(consumer), NQN(s), listener)
 	}
