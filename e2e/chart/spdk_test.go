@@ -22,7 +22,7 @@ func TestSPDKModes(t *testing.T) {
 		"none": {never: []string{"--spdk-"}},
 		"external": {
 			values: []string{"--set", "spdk.mode=external,spdk.coreMask=0x3,spdk.memoryMiB=1024,images.spdk.repository=registry.example/spdk,images.spdk.tag=v26.05"},
-			agent:  []string{"--spdk-socket=" + spdkSocket}, never: []string{"--spdk-target", "--spdk-core-mask"},
+			agent:  []string{"--spdk-socket=" + spdkSocket, "--spdk-queues=576"}, never: []string{"--spdk-target", "--spdk-core-mask"},
 			target: []string{"/usr/local/bin/nvmf_tgt", "-r", spdkSocket, "-m", "0x3", "-s", "1024"},
 		},
 		"external, in interrupt mode": {

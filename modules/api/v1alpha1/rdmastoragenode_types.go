@@ -69,7 +69,9 @@ const (
 	// ReasonTargetUnavailable: it does not answer; the message says what was tried.
 	ReasonTargetUnavailable = "TargetUnavailable"
 	// ReasonAdmissionRefused: the node has too little for the target that the agent is to
-	// start; the message has the arithmetic. It is not started.
+	// start, which is not started, or the target that somebody else runs has too few
+	// buffers for the queues that are expected, and gets no more volumes. The message has
+	// the arithmetic.
 	ReasonAdmissionRefused = "AdmissionRefused"
 )
 

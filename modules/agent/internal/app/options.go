@@ -133,7 +133,7 @@ func Parse(args []string, getenv func(string) string) (Options, error) {
 	flags.IntVar(&o.SPDK.Plan.MemoryMiB, "spdk-memory", o.SPDK.Plan.MemoryMiB, "MiB of huge pages that it takes")
 	flags.IntVar(&o.SPDK.Plan.SmallBuffers, "spdk-small-buffers", o.SPDK.Plan.SmallBuffers, "its small I/O buffers, of 8 KiB")
 	flags.IntVar(&o.SPDK.Plan.LargeBuffers, "spdk-large-buffers", o.SPDK.Plan.LargeBuffers, "its large I/O buffers, of 132 KiB")
-	flags.IntVar(&o.SPDK.Plan.Queues, "spdk-queues", o.SPDK.Plan.Queues, "queues of all hosts that are expected, the admin queues included")
+	flags.IntVar(&o.SPDK.Plan.Queues, "spdk-queues", o.SPDK.Plan.Queues, "queues of all hosts that are expected, the admin queues included; a target whose I/O buffers would not do gets no volumes")
 	flags.BoolVar(&o.SPDK.InterruptMode, "spdk-interrupt-mode", false, "have it wait for events instead of polling")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "address of /healthz and /readyz, 0 for none")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, "address of /metrics, 0 for none")
@@ -147,16 +147,20 @@ func Parse(args []string, getenv func(string) string) (Options, error) {
 	if o.SPDK.Target != "" && o.SPDK.Socket == "" {
 		o.SPDK.Socket = defaultSPDKSocket
 	}
-	return o, errors.Join(o.Validate(), managedOnly(flags, o))
+	return o, errors.Join(o.Validate(), refuseUnused(flags, o))
 }
 
-// managedOnly refuses what only a target can have that the agent starts.
-func managedOnly(flags *pflag.FlagSet, o Options) error {
+// refuseUnused refuses what is said of a target that there is none of, or of one that
+// somebody else runs and only the agent's own can have.
+func refuseUnused(flags *pflag.FlagSet, o Options) error {
 	var errs []error
-	for _, name := range []string{"spdk-core-mask", "spdk-memory", "spdk-small-buffers", "spdk-large-buffers", "spdk-queues", "spdk-interrupt-mode"} {
+	for _, name := range []string{"spdk-core-mask", "spdk-memory", "spdk-small-buffers", "spdk-large-buffers", "spdk-interrupt-mode"} {
 		if flags.Changed(name) && o.SPDK.Target == "" {
 			errs = append(errs, fmt.Errorf("--%s %s: %w", name, flags.Lookup(name).Value, errManagedOnly))
 		}
+	}
+	if flags.Changed("spdk-queues") && o.SPDK.Socket == "" {
+		errs = append(errs, fmt.Errorf("--spdk-queues %d: needs --spdk-socket or --spdk-target", o.SPDK.Plan.Queues))
 	}
 	return errors.Join(errs...)
 }
@@ -210,6 +214,14 @@ func (o SPDKOptions) validate() []error {
 	if o.Socket != "" && (!filepath.IsAbs(o.Socket) || len(o.Socket) > maxSocket) {
 		errs = append(errs, fmt.Errorf("--spdk-socket %q: must be an absolute path of at most %d bytes", o.Socket, maxSocket))
 	}
+	count := func(flag string, n int) {
+		if n < 1 || n > 1<<20 {
+			errs = append(errs, fmt.Errorf("--%s %d: must be from 1 to %d", flag, n, 1<<20))
+		}
+	}
+	if o.Socket != "" {
+		count("spdk-queues", o.Plan.Queues)
+	}
 	if o.Target == "" {
 		return errs
 	}
@@ -219,12 +231,8 @@ func (o SPDKOptions) validate() []error {
 	if _, err := supervisor.Cores(o.Plan.CoreMask); err != nil {
 		errs = append(errs, fmt.Errorf("--spdk-core-mask %q: must be a hexadecimal number above zero, such as 0x3", o.Plan.CoreMask))
 	}
-	for flag, n := range map[string]int{
-		"spdk-memory": o.Plan.MemoryMiB, "spdk-small-buffers": o.Plan.SmallBuffers, "spdk-large-buffers": o.Plan.LargeBuffers, "spdk-queues": o.Plan.Queues,
-	} {
-		if n < 1 || n > 1<<20 {
-			errs = append(errs, fmt.Errorf("--%s %d: must be from 1 to %d", flag, n, 1<<20))
-		}
-	}
+	count("spdk-memory", o.Plan.MemoryMiB)
+	count("spdk-small-buffers", o.Plan.SmallBuffers)
+	count("spdk-large-buffers", o.Plan.LargeBuffers)
 	return errs
 }

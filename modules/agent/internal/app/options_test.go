@@ -56,6 +56,9 @@ func TestSPDKFlags(t *testing.T) {
 		t.Errorf("%+v, %v", managed.SPDK, err)
 	}
 	external, err := app.Parse([]string{"--node-name=a"}, env(map[string]string{"DISTORT_SPDK_SOCKET": "/run/s"}))
+	if _, err := app.Parse([]string{"--node-name=a", "--spdk-socket=/run/s", "--spdk-queues=0"}, env(nil)); err == nil || !strings.Contains(err.Error(), "--spdk-queues 0") {
+		t.Errorf("an external target without queues: %v", err)
+	}
 	if err != nil || external.SPDK.Socket != "/run/s" || external.SPDK.Target != "" {
 		t.Errorf("%+v, %v", external.SPDK, err)
 	}
@@ -77,6 +80,7 @@ func TestBadFlagsAreNamedWithValueAndRule(t *testing.T) {
 		"--spdk-target=nvmf_tgt": `--spdk-target "nvmf_tgt": must be an absolute path`,
 		"--spdk-core-mask=0x3":   "needs --spdk-target",
 		"--spdk-interrupt-mode":  "needs --spdk-target",
+		"--spdk-queues=9":        "needs --spdk-socket or --spdk-target",
 		"--tcp-port=70000":       "from 1 to 65535",
 		"--rdma-port=4420":       "must differ",
 		"--configfs-root=sys":    "absolute",

@@ -37,6 +37,8 @@ type SPDK struct {
 	Run func(context.Context) error
 	// Refused is why the target is not run although it should be.
 	Refused error
+	// Plan is what a target that somebody else runs is to have room for.
+	Plan spdkdrive.Plan
 
 	// ended is why a target that was run is not any more.
 	ended atomic.Pointer[error]
@@ -47,7 +49,7 @@ func openSPDK(o Options, kernel spdkdrive.Kernel, logger logr.Logger) (*SPDK, er
 	if o.SPDK.Socket == "" {
 		return nil, nil
 	}
-	s := &SPDK{Client: rpc.New(o.SPDK.Socket), Bus: pci.New(pci.OS(o.SysfsRoot)), Kernel: kernel}
+	s := &SPDK{Client: rpc.New(o.SPDK.Socket), Bus: pci.New(pci.OS(o.SysfsRoot)), Kernel: kernel, Plan: o.SPDK.Plan}
 	if o.SPDK.Target == "" {
 		return s, nil
 	}
@@ -144,6 +146,16 @@ func (s *SPDK) condition(ctx context.Context) metav1.Condition {
 	if err != nil {
 		c.Reason, c.Message = v1alpha1.ReasonTargetUnavailable, err.Error()
 		return c
+	}
+	if s.Run == nil {
+		switch err := s.Plan.AdmitRunning(ctx, s.Client); {
+		case errors.Is(err, spdkdrive.ErrRefused):
+			c.Reason, c.Message = v1alpha1.ReasonAdmissionRefused, err.Error()
+			return c
+		case err != nil:
+			c.Reason, c.Message = v1alpha1.ReasonTargetUnavailable, err.Error()
+			return c
+		}
 	}
 	c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonTargetAnswers, "SPDK "+version.String()
 	return c

@@ -35,8 +35,8 @@ const (
 	besidesBuffers = 128 << 20
 )
 
-// ErrRefused: the node has too little for the target.
-var ErrRefused = errors.New("SPDK is not started")
+// ErrRefused: the node, or a target that somebody else runs, has too little.
+var ErrRefused = errors.New("SPDK is not used")
 
 // Admit tells whether the node has what the plan needs, and shows the arithmetic if
 // it does not: SPDK itself says little, or starts and lets I/O wait for buffers.
@@ -61,15 +61,7 @@ func (p Plan) Admit(bus *pci.Bus) error {
 	if len(cores) >= len(online) {
 		refuse("core mask %s takes %d of %d CPUs; one must be left for everything else", p.CoreMask, len(cores), len(online))
 	}
-	for _, pool := range []struct {
-		kind          string
-		size, perCore int
-	}{{"small", p.SmallBuffers, smallPerCore}, {"large", p.LargeBuffers, largePerCore}} {
-		if kept := len(cores) * pool.perCore; pool.size-kept < p.Queues {
-			refuse("the pool has %d %s buffers, of which %d cores keep %d each (%d); the %d that are left are fewer than the %d queues that are expected",
-				pool.size, pool.kind, len(cores), pool.perCore, kept, max(0, pool.size-kept), p.Queues)
-		}
-	}
+	errs = append(errs, p.pools(len(cores)))
 	buffers := p.SmallBuffers*smallBuffer + p.LargeBuffers*largeBuffer
 	if need := buffers + besidesBuffers; p.MemoryMiB<<20 < need {
 		refuse("%d MiB are less than %d MiB: %d small buffers of 8 KiB and %d large ones of 132 KiB take %d MiB, everything else %d MiB",
@@ -81,6 +73,22 @@ func (p Plan) Admit(bus *pci.Bus) error {
 	}
 	if need := int64(p.MemoryMiB) << 20; free < need {
 		refuse("%d MiB of huge pages are wanted and %d MiB are free; reserve more on the node (vm.nr_hugepages)", p.MemoryMiB, free>>20)
+	}
+	return errors.Join(errs...)
+}
+
+// pools refuses pools of I/O buffers that are too small for the queues, with so many
+// cores.
+func (p Plan) pools(cores int) error {
+	var errs []error
+	for _, pool := range []struct {
+		kind          string
+		size, perCore int
+	}{{"small", p.SmallBuffers, smallPerCore}, {"large", p.LargeBuffers, largePerCore}} {
+		if kept := cores * pool.perCore; pool.size-kept < p.Queues {
+			errs = append(errs, fmt.Errorf("%w: the pool has %d %s buffers, of which %d cores keep %d each (%d); the %d that are left are fewer than the %d queues that are expected",
+				ErrRefused, pool.size, pool.kind, cores, pool.perCore, kept, max(0, pool.size-kept), p.Queues))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -101,7 +101,32 @@ func iobufOptions(x *call) {
 		x.refuse(errInval)
 		return
 	}
+	pools := &x.server.process.iobuf
+	if in.SmallCount != nil {
+		pools.small = *in.SmallCount
+	}
+	if in.LargeCount != nil {
+		pools.large = *in.LargeCount
+	}
 	x.ok(true)
+}
+
+// getConfig knows the pools of I/O buffers alone, as save_config has them.
+func getConfig(x *call) {
+	var in struct {
+		Name string `json:"name"`
+	}
+	if !x.decode(&in) {
+		return
+	}
+	if in.Name != "iobuf" {
+		x.ok([]any{})
+		return
+	}
+	pools := x.server.process.iobuf
+	x.ok([]any{map[string]any{"method": "iobuf_set_options", "params": map[string]any{
+		"small_pool_count": pools.small, "large_pool_count": pools.large, "small_bufsize": 8192, "large_bufsize": 135168, "enable_numa": false,
+	}}})
 }
 
 func bdevOptions(x *call) {

@@ -34,6 +34,7 @@ func init() { // not initialised in place, because getMethods reads it
 		"framework_start_init":     {run: startInit, startup: true},
 		"framework_wait_init":      {run: waitInit, always: true},
 		"framework_get_reactors":   {run: getReactors},
+		"framework_get_config":     {run: getConfig},
 		"iobuf_set_options":        {run: iobufOptions, startup: true},
 		"bdev_set_options":         {run: bdevOptions, startup: true},
 		"nvmf_set_config":          {run: accept, startup: true},

@@ -8,6 +8,7 @@ import (
 // process is what one nvmf_tgt has in memory: all of it is gone when it ends.
 type process struct {
 	initialised bool
+	iobuf       pools
 	bdevs       []*bdev // in the order of their making
 	stores      []*store
 	controllers []*controller
@@ -27,8 +28,11 @@ type note struct {
 	ID   int    `json:"id"`
 }
 
-func newProcess(initialised bool) *process {
-	return &process{initialised: initialised, changing: map[string]*call{}}
+// pools are how many I/O buffers there are.
+type pools struct{ small, large uint64 }
+
+func newProcess(initialised bool, iobuf pools) *process {
+	return &process{initialised: initialised, iobuf: iobuf, changing: map[string]*call{}}
 }
 
 func (p *process) note(kind, ctx string) {

@@ -34,6 +34,7 @@ type options struct {
 	addresses    []string // nil: every address is local
 	occupied     map[wireAddress]bool
 	hostTimeout  time.Duration
+	iobuf        pools
 }
 
 // Option changes a new Server.
@@ -59,14 +60,20 @@ func WithAddresses(addrs ...string) Option { return func(o *options) { o.address
 // from v26.05 on, unless it is told otherwise. Without this option it is 15 s.
 func WithHostTimeout(d time.Duration) Option { return func(o *options) { o.hostTimeout = d } }
 
+// WithBuffers says how many small and large I/O buffers the process starts with.
+// Without this option they are 8192 and 1024.
+func WithBuffers(small, large uint64) Option {
+	return func(o *options) { o.iobuf = pools{small, large} }
+}
+
 // Start listens on the socket. Close ends it.
 func Start(socket string, opts ...Option) (*Server, error) {
-	o := options{major: 26, minor: 5, commit: "d519b163cb", transports: []string{"TCP", "RDMA"}, occupied: map[wireAddress]bool{}, hostTimeout: 15 * time.Second}
+	o := options{major: 26, minor: 5, commit: "d519b163cb", transports: []string{"TCP", "RDMA"}, occupied: map[wireAddress]bool{}, hostTimeout: 15 * time.Second, iobuf: pools{8192, 1024}}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	s := &Server{socket: socket, opts: o, files: map[string]*medium{}, conns: map[*conn]bool{}}
-	s.process = newProcess(!o.waitForRPC)
+	s.process = newProcess(!o.waitForRPC, o.iobuf)
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
@@ -145,7 +152,7 @@ func (s *Server) restart() {
 	for _, m := range s.files {
 		m.crashed()
 	}
-	s.process = newProcess(!s.opts.waitForRPC)
+	s.process = newProcess(!s.opts.waitForRPC, s.opts.iobuf)
 }
 
 // AddFile makes a file of this size for bdev_aio_create, and grows one that exists.

@@ -53,7 +53,7 @@ func Run(ctx context.Context, c Config) error {
 func (c *Config) alone(ctx context.Context) error {
 	client := rpc.New(c.Socket)
 	defer client.Close()
-	running, err := reactors(ctx, client)
+	running, err := Reactors(ctx, client)
 	if errors.Is(err, nvmeof.ErrTargetUnavailable) || ctx.Err() != nil {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (c *Config) bringUp(ctx context.Context, client *rpc.Client) error {
 			return fmt.Errorf("bring up: %w", err)
 		}
 	}
-	running, err := reactors(ctx, client)
+	running, err := Reactors(ctx, client)
 	if err != nil {
 		return fmt.Errorf("bring up: %w", err)
 	}
@@ -143,8 +143,8 @@ func answers(ctx context.Context, client *rpc.Client) error {
 	}
 }
 
-// reactors returns the cores that a target polls on.
-func reactors(ctx context.Context, client *rpc.Client) (map[int]bool, error) {
+// Reactors returns the cores that a target polls on.
+func Reactors(ctx context.Context, client *rpc.Client) (map[int]bool, error) {
 	var got struct {
 		Reactors []struct {
 			Core int `json:"lcore"`
