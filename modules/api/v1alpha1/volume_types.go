@@ -67,6 +67,20 @@ const (
 	ReasonUnsupported = "Unsupported"
 )
 
+// Condition Modified of a Volume: the zvol has the properties that the spec asks for
+// by now. Only volumes that were asked to change have it; observedGeneration says which
+// spec it speaks of. Written by distort-agent.
+const (
+	ConditionModified = "Modified"
+	// ReasonModified: the properties were read back.
+	ReasonModified = "Modified"
+	// ReasonModifyFailed (retryable): ZFS failed; the message says how. The volume
+	// serves as it is.
+	ReasonModifyFailed = "ModifyFailed"
+	// ReasonModifyRefused (terminal until spec changes): ZFS does not take the value.
+	ReasonModifyRefused = "ModifyRefused"
+)
+
 // NFSAccessMode is what clients of an NFS export may do.
 // +kubebuilder:validation:Enum=ro;rw
 type NFSAccessMode string
@@ -136,7 +150,8 @@ type VolumeSpec struct {
 	// +kubebuilder:validation:Enum=512;1024;2048;4096;8192;16384;32768;65536;131072
 	// +optional
 	VolBlockSize int32 `json:"volBlockSize,omitempty"`
-	// Compression is the ZFS property of that name.
+	// Compression is the ZFS property of that name; absent leaves it to the pool. It may
+	// change, and then holds for what is written from then on.
 	// +kubebuilder:validation:Pattern=`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-([1-9]|1[0-9]))?|zstd-fast(-([1-9]|10|20|30|40|50|60|70|80|90|100|500|1000))?)$`
 	// +kubebuilder:validation:MaxLength=16
 	// +optional
@@ -220,7 +235,11 @@ type VolumeStatus struct {
 	// made it.
 	// +optional
 	Filesystem *FilesystemStatus `json:"filesystem,omitempty"`
-	// Conditions are Placed, Provisioned, Exported and Resized.
+	// Compression is the value of spec.compression that was last read back from the
+	// zvol, in the word that the spec has for it.
+	// +optional
+	Compression string `json:"compression,omitempty"`
+	// Conditions are Placed, Provisioned, Exported, Resized and Modified.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

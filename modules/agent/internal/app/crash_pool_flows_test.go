@@ -3,13 +3,16 @@ package app_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/agent/internal/command"
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
+	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -46,6 +49,18 @@ func poolFlows() []flow {
 			name: "pool-grow-unrecorded", arrange: withPool, action: func(w *world) { w.create(zvolOf(w)) },
 			meanwhile: func(w *world) { growZvol(w, larger) },
 			check:     fine,
+		},
+		{
+			name: "pool-modify",
+			arrange: func(w *world) {
+				withPool(w)
+				v := zvolOf(w)
+				v.Spec.Compression = "lz4"
+				w.create(v)
+				attachZvol(w)
+			},
+			action: func(w *world) { compressZvol(w, "zstd") },
+			check:  compressed("zstd"),
 		},
 		{
 			name: "pool-delete", arrange: withZvol,
@@ -207,6 +222,36 @@ func growZvol(w *world, size int64) {
 	before := v.DeepCopy()
 	v.Spec.Capacity, v.Generation = size, v.Generation+1
 	w.must(w.api.Patch(w.t.Context(), v, client.MergeFrom(before)))
+}
+
+// compressZvol asks for another compression, as distort-csi does.
+func compressZvol(w *world, compression string) {
+	v := zvolOf(w)
+	w.reload(v)
+	before := v.DeepCopy()
+	v.Spec.Compression, v.Generation = compression, v.Generation+1
+	w.must(w.api.Patch(w.t.Context(), v, client.MergeFrom(before)))
+}
+
+// compressed checks that zvol and status have the compression.
+func compressed(want string) func(*world) []string {
+	return func(w *world) []string {
+		v := zvolOf(w)
+		w.reload(v)
+		got := []string{w.property("compression", v), v.Status.Compression, condition(v.Status.Conditions, v1alpha1.ConditionModified)}
+		if want := []string{want, want, "True/Modified"}; !slices.Equal(want, got) {
+			return []string{fmt.Sprintf("zvol, status and Modified are %q, want %q", got, want)}
+		}
+		return nil
+	}
+}
+
+// property is one of the volume's zvol, as ZFS prints it.
+func (w *world) property(name string, v *v1alpha1.Volume) string {
+	w.t.Helper()
+	r, err := w.node.Pools.Runner().Run(w.t.Context(), command.New("zfs", "get", "-Hp", "-o", "value", name, "tank/distort/block/"+identity.ExternalID(string(v.UID))))
+	w.must(err)
+	return strings.TrimSpace(string(r.Stdout))
 }
 
 func zvolGone(w *world) []string {

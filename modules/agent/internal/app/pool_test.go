@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/distort-io/distort/modules/agent/internal/command"
 	"github.com/distort-io/distort/modules/agent/internal/volume/volumetest"
@@ -328,6 +329,64 @@ func TestVolumeGrowsUnderItsHost(t *testing.T) {
 	w.reload(v)
 	if got := condition(v.Status.Conditions, v1alpha1.ConditionResized); got != "False/GrowthNoSpace" || v.Status.State != v1alpha1.VolumeReadyToPublish {
 		t.Errorf("Resized = %s, state %s: a volume that cannot grow serves as it is", got, v.Status.State)
+	}
+}
+
+func TestCompressionChangesUnderItsHostInOneWrite(t *testing.T) {
+	w, a, v := zvolExported(t)
+	at := w.node.Attachment(v, consumer)
+	w.create(at)
+	a.mustSettle()
+	host, err := w.node.Kernel.Connect(at.Spec.HostNQN, volumetest.NQN(v), listener())
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressZvol(w, "zstd-3")
+	if diff := cmp.Diff(map[string]int{"Volume/status": 1}, a.written(a.mustSettle)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	for _, problem := range compressed("zstd-3")(w) {
+		t.Error(problem)
+	}
+	if !host.Live() {
+		t.Error("the host was cut off")
+	}
+	if got := a.written(a.mustSettle); len(got) != 0 {
+		t.Errorf("an idle agent wrote %v", got)
+	}
+	// What somebody else has set is put right with the next look.
+	w.zfs("set", "compression=off", "tank/distort/block/"+identity.ExternalID(string(v.UID)))
+	a.mustSettle()
+	if got := w.property("compression", v); got != "zstd-3" {
+		t.Errorf("after somebody else has changed it, compression = %s", got)
+	}
+}
+
+// A pool that does not take the value says so, and the volume serves as it is.
+func TestCompressionThatThePoolRefuses(t *testing.T) {
+	w, a, v := zvolExported(t, func(v *v1alpha1.Volume) { v.Spec.Compression = "lz4" })
+	if v.Status.Compression != "lz4" || condition(v.Status.Conditions, v1alpha1.ConditionModified) != "absent" {
+		t.Fatalf("compression %q, Modified %s", v.Status.Compression, condition(v.Status.Conditions, v1alpha1.ConditionModified))
+	}
+	compressZvol(w, "zstd-99") // the API server would not take it
+	if err := a.settle(); !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("error = %v, want a terminal one", err)
+	}
+	w.reload(v)
+	if got := condition(v.Status.Conditions, v1alpha1.ConditionModified); got != "False/ModifyRefused" || v.Status.Compression != "lz4" || v.Status.State != v1alpha1.VolumeReadyToPublish {
+		t.Errorf("Modified = %s, compression %q, state %s", got, v.Status.Compression, v.Status.State)
+	}
+	if m := message(v.Status.Conditions, v1alpha1.ConditionModified); !strings.Contains(m, "'compression' must be one of") {
+		t.Errorf("message %q", m)
+	}
+	if got := a.written(func() { _ = a.settle() }); len(got) != 0 {
+		t.Errorf("a refusal that lasts was written again: %v", got)
+	}
+	compressZvol(w, "lz4")
+	a.mustSettle()
+	w.reload(v)
+	if got := condition(v.Status.Conditions, v1alpha1.ConditionModified); got != "True/Modified" {
+		t.Errorf("after the withdrawal Modified = %s", got)
 	}
 }
 

@@ -177,7 +177,12 @@ func (r *Reconciler) tell(ctx context.Context, s *scope) {
 	case s.exported != nil && s.exported.Repaired():
 		metrics.Repaired()
 	}
-	r.tellGrowth(s)
+	if s.growth != nil {
+		r.tellChange(s, v1alpha1.ConditionResized, "Grow", s.growth.failure, fmt.Sprintf("Zvol was grown to %d bytes", s.zvol.SizeBytes))
+	}
+	if s.modification != nil {
+		r.tellChange(s, v1alpha1.ConditionModified, "Modify", s.modification.failure, "Zvol was given compression "+s.zvol.Compression)
+	}
 	before, after := s.volume.Status.State, stateOf(s)
 	switch {
 	case before == after:
@@ -189,20 +194,17 @@ func (r *Reconciler) tell(ctx context.Context, s *scope) {
 	}
 }
 
-// tellGrowth records an event when a growth succeeds, and for each other reason
-// why it does not.
-func (r *Reconciler) tellGrowth(s *scope) {
-	if s.growth == nil {
-		return
-	}
-	before := meta.FindStatusCondition(s.volume.Status.Conditions, v1alpha1.ConditionResized)
+// tellChange records an event when a change that a condition speaks of succeeds, and
+// for each other reason why it does not.
+func (r *Reconciler) tellChange(s *scope, kind, action string, f *failure, done string) {
+	before := meta.FindStatusCondition(s.volume.Status.Conditions, kind)
 	told := func(reason string) bool {
 		return before != nil && before.Reason == reason && before.ObservedGeneration == s.volume.Generation
 	}
-	if f := s.growth.failure; f == nil {
-		r.Recorder.Eventf(s.volume, nil, corev1.EventTypeNormal, v1alpha1.ReasonResized, "Grow", "Zvol was grown to %d bytes", s.zvol.SizeBytes)
+	if f == nil {
+		r.Recorder.Eventf(s.volume, nil, corev1.EventTypeNormal, kind, action, "%s", done)
 	} else if !told(f.reason) {
-		r.Recorder.Eventf(s.volume, nil, corev1.EventTypeWarning, f.reason, "Grow", "%s", shorten(f.Error()))
+		r.Recorder.Eventf(s.volume, nil, corev1.EventTypeWarning, f.reason, action, "%s", shorten(f.Error()))
 	}
 }
 

@@ -22,7 +22,7 @@ type phase func(ctx context.Context, s *scope) error
 
 // provision runs the phases in order and stops at the first failure.
 func (r *Reconciler) provision(ctx context.Context, s *scope) {
-	for _, p := range []phase{r.supported, r.own, r.carve, r.reveal, r.export, r.grow} {
+	for _, p := range []phase{r.supported, r.own, r.carve, r.reveal, r.export, r.grow, r.modify} {
 		if err := p(ctx, s); err != nil {
 			s.failure = failed(err)
 			return

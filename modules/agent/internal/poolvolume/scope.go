@@ -28,6 +28,8 @@ type scope struct {
 	exported *volume.Outcome
 	// growth is set once it was tried to make the zvol larger.
 	growth *growth
+	// modification is set once it was tried to change the zvol's properties.
+	modification *modification
 	// failure is why the pass ended early, nil when it did not.
 	failure *failure
 }
@@ -36,15 +38,24 @@ type scope struct {
 // target serve it; nil in it is success.
 type growth struct{ failure *failure }
 
+// modification is the outcome of an attempt to change the zvol's properties; nil in it
+// is success.
+type modification struct{ failure *failure }
+
 // place says where the zvol is, for people.
 func (s *scope) place() string { return "pool " + s.pool.Name }
 
 // trouble is what keeps the pass from being a success, nil when it is one.
 func (s *scope) trouble() *failure {
-	if s.failure == nil && s.growth != nil {
+	switch {
+	case s.failure != nil:
+		return s.failure
+	case s.growth != nil && s.growth.failure != nil:
 		return s.growth.failure
+	case s.modification != nil:
+		return s.modification.failure
 	}
-	return s.failure
+	return nil
 }
 
 // recorded tells whether the zvol was made in an earlier life of the agent.

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/distort-io/distort/modules/agent/internal/zfs"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -24,6 +25,9 @@ func statusOf(s *scope) v1alpha1.VolumeStatus {
 		}
 		if st.Filesystem == nil {
 			st.Filesystem = s.filesystem.DeepCopy()
+		}
+		if wanted := s.volume.Spec.Compression; wanted == "" || zfs.SameCompression(s.zvol.Compression, wanted) {
+			st.Compression = wanted
 		}
 		if st.AccountedGeneration == 0 {
 			st.AccountedGeneration = s.accounted
@@ -83,6 +87,13 @@ func conditions(s *scope, all *[]metav1.Condition) {
 				fmt.Sprintf("the zvol has %d bytes, and the target serves them", s.zvol.SizeBytes))
 		} else {
 			set(v1alpha1.ConditionResized, metav1.ConditionFalse, g.failure.reason, g.failure.Error())
+		}
+	}
+	if m := s.modification; m != nil {
+		if m.failure == nil {
+			set(v1alpha1.ConditionModified, metav1.ConditionTrue, v1alpha1.ReasonModified, "the zvol has compression "+s.zvol.Compression)
+		} else {
+			set(v1alpha1.ConditionModified, metav1.ConditionFalse, m.failure.reason, m.failure.Error())
 		}
 	}
 	f := s.failure

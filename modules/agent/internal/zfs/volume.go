@@ -38,13 +38,15 @@ type Volume struct {
 	UID       string
 	SizeBytes int64
 	BlockSize int64
+	// Compression is the property of that name, as ZFS prints it.
+	Compression string
 }
 
 // Dataset is the name of a zvol on the pool.
 func (p Pool) Dataset(id string) string { return p.Name + blocks + "/" + id }
 
 // properties are what is read of a dataset, in this order.
-const properties = "type,guid,available,volsize,volblocksize," + UIDProperty
+const properties = "type,guid,available,volsize,volblocksize,compression," + UIDProperty
 
 // dataset is one dataset with its properties as ZFS prints them.
 type dataset struct {
@@ -78,7 +80,7 @@ func (m *Manager) get(ctx context.Context, args ...string) ([]dataset, error) {
 
 // volume is the dataset as a zvol.
 func (d dataset) volume() (Volume, error) {
-	v := Volume{Dataset: d.name, GUID: d.values["guid"], UID: d.values[UIDProperty]}
+	v := Volume{Dataset: d.name, GUID: d.values["guid"], UID: d.values[UIDProperty], Compression: d.values["compression"]}
 	var err error
 	if v.SizeBytes, err = d.number("volsize"); err != nil {
 		return Volume{}, err
