@@ -199,16 +199,6 @@ var notOffered = map[string][]string{
 	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS is not offered: a snapshot is where its volume is": {
 		"CreateSnapshot [Controller Server] should succeed when creating a snapshot with accessibility requirements",
 	},
-	"no parameter of a volume can change: MODIFY_VOLUME is not offered": {
-		"Controller Service [Controller Server] CreateVolume should create volume with a volume attribute class",
-		"Controller Service [Controller Server] CreateVolume should not create volume with an invalid volume attribute class",
-		"ModifyVolume [Controller Server] should fail if no volume id is given",
-		"ModifyVolume [Controller Server] should fail if specified mutable parameters are not supported by the volume",
-		"ModifyVolume [Controller Server] should fail if volume does not exist",
-		"ModifyVolume [Controller Server] should fail to modify a volume created with a volume attribute class if new mutable parameters are not supported by volume",
-		"ModifyVolume [Controller Server] should modify a volume created with a volume attribute class",
-		"ModifyVolume [Controller Server] should modify a volume created without a volume attribute class",
-	},
 	"csi-sanity itself leaves it out (csi-test#223); TestTokensSurviveWhatComesAndGoes has it": {
 		"Controller Service [Controller Server] ListVolumes pagination should detect volumes added between pages and accept tokens when the last volume from a page is deleted",
 	},

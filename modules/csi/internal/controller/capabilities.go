@@ -7,8 +7,8 @@ import (
 )
 
 // capabilities are what this service does beyond the minimum. One that no
-// backend of this version has is not offered: a caller would rely on it. Snapshots
-// and clones are those of pools; they are refused for partitions of drives.
+// backend of this version has is not offered: a caller would rely on it. Snapshots,
+// clones and changes are those of pools; they are refused for partitions of drives.
 var capabilities = []csi.ControllerServiceCapability_RPC_Type{
 	csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 	csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
@@ -22,6 +22,7 @@ var capabilities = []csi.ControllerServiceCapability_RPC_Type{
 	csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
 	csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
 	csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
+	csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 	csi.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH,
 	csi.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH,
 }

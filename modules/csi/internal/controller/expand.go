@@ -121,11 +121,17 @@ func (s *Server) hasRoom(ctx context.Context, p v1alpha1.Slice, size int64) erro
 	return refusef(errNoCapacity, "%d bytes more are wanted, %s of node %s has %d free", more, where, p.GetTargetNode(), free)
 }
 
-// resize writes the size that the volume shall have, over the state that was
-// read and no other. If that is out of date, it returns the newest one.
+// resize writes the size that the volume shall have.
 func (s *Server) resize(ctx context.Context, p v1alpha1.Slice, size int64) (v1alpha1.Slice, error) {
+	what := fmt.Sprintf("set size of %s %s from %d to %d bytes", p.GetReference().Kind, p.GetName(), p.GetSize(), size)
+	return s.change(ctx, p, what, func(changed v1alpha1.Slice) { changed.SetSize(size) })
+}
+
+// change writes a part of the spec over the state that was read and no other. If that
+// is out of date, it returns the newest one.
+func (s *Server) change(ctx context.Context, p v1alpha1.Slice, what string, do func(v1alpha1.Slice)) (v1alpha1.Slice, error) {
 	changed := copyOf(p)
-	changed.SetSize(size)
+	do(changed)
 	err := s.client.Patch(ctx, changed, client.MergeFromWithOptions(p, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		changed = v1alpha1.NewSlice(p.GetReference().Kind)
@@ -137,7 +143,7 @@ func (s *Server) resize(ctx context.Context, p v1alpha1.Slice, size int64) (v1al
 		return nil, await.ErrVanished
 	}
 	if err != nil {
-		return nil, fmt.Errorf("set size of %s %s from %d to %d bytes: %w", p.GetReference().Kind, p.GetName(), p.GetSize(), size, err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return changed, nil
 }

@@ -221,8 +221,6 @@ func TestAVolumeOfAPoolIsValidatedAndRefusedWhatItCannotDo(t *testing.T) {
 	if r := validate(sharedBlockCapability(), nil); r.GetConfirmed() != nil || r.GetMessage() == "" {
 		t.Errorf("got %v", r)
 	}
-	_, err := h.ControllerModifyVolume(h.within(enough), &csi.ControllerModifyVolumeRequest{VolumeId: id, MutableParameters: map[string]string{"x": "y"}})
-	wantError(t, err, codes.InvalidArgument, "no parameter that can change", `"zfs"`)
 }
 
 // TestGetCapacityCountsThePoolsThatPlacementWouldTakePL2 has one pool and one thing

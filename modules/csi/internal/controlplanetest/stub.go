@@ -60,6 +60,9 @@ type Behaviour struct {
 	// that is empty.
 	MaxSize      int64
 	GrowthReason string
+	// ModifyReason, when set, is the reason of Modified=False instead of another
+	// compression.
+	ModifyReason string
 	// Exported, Unexported, Granted and Revoked, when set, are told before the API
 	// is. Exported is told of growths too.
 	Exported, Unexported func(v v1alpha1.Slice) error

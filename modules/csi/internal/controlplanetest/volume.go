@@ -40,6 +40,7 @@ func (s *Stub) volume(ctx context.Context, b Behaviour, v v1alpha1.Slice) error 
 	}
 	observe(v)
 	grow(b, v)
+	modify(b, v)
 	if b.Exported != nil && !equality.Semantic.DeepEqual(v, old) {
 		if err := b.Exported(v); err != nil {
 			return err
@@ -57,6 +58,18 @@ func grow(b Behaviour, v v1alpha1.Slice) {
 		set(v, v1alpha1.ConditionResized, true, v1alpha1.ReasonResized, "read back")
 	case b.GrowthReason != "":
 		set(v, v1alpha1.ConditionResized, false, b.GrowthReason, fmt.Sprintf("%d bytes are wanted, %d can be had", size, b.MaxSize))
+	}
+}
+
+// modify answers a spec that asks for another compression.
+func modify(b Behaviour, slice v1alpha1.Slice) {
+	v, ok := slice.(*v1alpha1.Volume)
+	switch {
+	case !ok || v.Spec.Compression == v.Status.Compression:
+	case b.ModifyReason == "":
+		v.Status.Compression = v.Spec.Compression
+	default:
+		set(v, v1alpha1.ConditionModified, false, b.ModifyReason, "compression "+v.Spec.Compression+" is refused by the test")
 	}
 }
 

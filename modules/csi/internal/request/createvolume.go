@@ -65,7 +65,7 @@ func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, er
 	if err != nil {
 		return CreateVolume{}, err
 	}
-	if err := refuseMutable(r.GetMutableParameters(), p.backendName()); err != nil {
+	if err := p.setMutable(r.GetMutableParameters()); err != nil {
 		return CreateVolume{}, err
 	}
 	access, err := parseCapabilities(r.GetVolumeCapabilities())

@@ -45,7 +45,7 @@ func ParseCreateSnapshot(r *csi.CreateSnapshotRequest, namespace string) (Create
 // Suits tells why there can be no snapshot of a volume; the error is ErrInvalid.
 func (CreateSnapshot) Suits(volume v1alpha1.Slice) error {
 	if volume.GetReference().Kind != v1alpha1.KindVolume {
-		return invalidf("source_volume_id: volumes of %s %q are plain partitions, which have no snapshots", ParameterTargetBackend, backendOf(volume))
+		return invalidf("source_volume_id: volumes of %s %q are plain partitions, which have no snapshots", ParameterTargetBackend, BackendOf(volume))
 	}
 	return nil
 }

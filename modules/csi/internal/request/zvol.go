@@ -37,10 +37,17 @@ func (p *parameters) setZvol(values map[string]string) error {
 		p.blockSize = int32(bytes)
 	}
 	if v, given := values[ParameterCompression]; given {
-		if !compressions.MatchString(v) {
-			return invalidf("parameter %s %s: want a value of the ZFS property compression, such as \"lz4\", \"zstd\" or \"off\"", ParameterCompression, shown(v))
-		}
 		p.compression = v
+		return checkCompression("parameter", v)
+	}
+	return nil
+}
+
+// checkCompression refuses what is no value of the property; in says where it came
+// from.
+func checkCompression(in, v string) error {
+	if !compressions.MatchString(v) {
+		return invalidf("%s %s %s: want a value of the ZFS property compression, such as \"lz4\", \"zstd\" or \"off\"", in, ParameterCompression, shown(v))
 	}
 	return nil
 }
