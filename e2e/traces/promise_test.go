@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/distort-io/distort/e2e/internal/programs"
 	"github.com/distort-io/distort/modules/api/capacity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -95,7 +96,7 @@ func (s *system) settled() {
 	for i := range all.Items {
 		used += all.Items[i].Spec.Size
 	}
-	until(s, &v1alpha1.NVMeDeviceList{}, fmt.Sprintf("%d volumes of %d bytes are counted", len(all.Items), used), func(d *v1alpha1.NVMeDevice) bool {
+	programs.Until(s.System, &v1alpha1.NVMeDeviceList{}, fmt.Sprintf("%d volumes of %d bytes are counted", len(all.Items), used), func(d *v1alpha1.NVMeDevice) bool {
 		free := d.Status.FreeCapacity
 		return free != nil && *free == d.Spec.TotalCapacity-used && len(d.Status.Reservations) == len(all.Items)
 	})

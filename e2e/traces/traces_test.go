@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/e2e/internal/otlp"
+	"github.com/distort-io/distort/e2e/internal/programs"
 	"github.com/distort-io/distort/modules/api/tracing"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -33,7 +34,7 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 	s := startSystem(t)
 	s.claimDrive()
 
-	s.order("use " + slice)
+	s.Order("use " + slice)
 	if _, err := s.createVolume(3 * time.Second); status.Code(err) != codes.DeadlineExceeded {
 		t.Fatalf("CreateVolume of a volume that cannot be exported: %v", err)
 	}
@@ -42,7 +43,7 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 	if exported := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionExported); exported == nil || !strings.Contains(exported.Message, "(trace_id "+begin+")") {
 		t.Errorf("the failure does not name trace %s: %+v", begin, exported)
 	}
-	s.order("free " + slice)
+	s.Order("free " + slice)
 	created, err := s.createVolume(time.Minute)
 	must(t, err)
 	id := created.GetVolume().GetVolumeId()
@@ -118,7 +119,7 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 				`distort_agent_fence_duration_seconds_count{result="proven"} 1`, `distort_agent_carve_duration_seconds_count{result="carved"} 1`,
 			},
 		} {
-			served := s.scrape(program)
+			served := s.Scrape(program)
 			for _, line := range lines {
 				if !strings.Contains(served, line+"\n") {
 					t.Errorf("%s does not serve %q:\n%s", program, line, served)
@@ -127,19 +128,19 @@ func TestAVolumesLifeIsOneTracePerPhase(t *testing.T) {
 		}
 		// Whether a server sees the deadline or that the client has gone is a race.
 		gaveUp := regexp.MustCompile(`distort_csi_rpc_duration_seconds_count\{code="(Canceled|DeadlineExceeded)",method="CreateVolume"\} 1\n`)
-		if served := s.scrape("csi"); !gaveUp.MatchString(served) {
+		if served := s.Scrape("csi"); !gaveUp.MatchString(served) {
 			t.Errorf("csi does not serve %s:\n%s", gaveUp, served)
 		}
 	})
 	t.Run("log lines and events name the trace", func(t *testing.T) {
 		for program, text := range map[string]string{"manager": "volume placed", "csi": "CreateVolume", "agent": "export changed"} {
-			if !slices.ContainsFunc(strings.Split(s.logs[program].String(), "\n"), func(line string) bool {
+			if !slices.ContainsFunc(strings.Split(s.Log(program), "\n"), func(line string) bool {
 				return strings.Contains(line, text) && strings.Contains(line, `"trace_id":"`+begin+`"`)
 			}) {
 				t.Errorf("%s logs no %q with trace %s", program, text, begin)
 			}
 		}
-		until(s, &corev1.EventList{}, "an event Exported with its trace", func(e *corev1.Event) bool {
+		programs.Until(s.System, &corev1.EventList{}, "an event Exported with its trace", func(e *corev1.Event) bool {
 			return e.InvolvedObject.UID == p.UID && e.Reason == "Exported" && strings.Contains(e.Message, "(trace_id "+begin+")")
 		})
 	})
@@ -153,10 +154,10 @@ func (s *system) claimDrive() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "drive"}, Spec: v1alpha1.NVMeDeviceClaimSpec{SerialNumber: serial},
 	}
 	must(s.t, s.api.Create(s.t.Context(), claim))
-	until(s, &v1alpha1.NVMeDeviceClaimList{}, "the claim is bound", func(c *v1alpha1.NVMeDeviceClaim) bool {
+	programs.Until(s.System, &v1alpha1.NVMeDeviceClaimList{}, "the claim is bound", func(c *v1alpha1.NVMeDeviceClaim) bool {
 		return meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionBound)
 	})
-	until(s, &v1alpha1.RDMAStorageNodeList{}, "the storage node is ready", func(n *v1alpha1.RDMAStorageNode) bool {
+	programs.Until(s.System, &v1alpha1.RDMAStorageNodeList{}, "the storage node is ready", func(n *v1alpha1.RDMAStorageNode) bool {
 		return meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionReady) &&
 			meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionNVMeInventoryReady) && n.Status.FreeCapacity != nil && *n.Status.FreeCapacity > 0
 	})

@@ -1,5 +1,5 @@
 //go:build race
 
-package traces
+package programs
 
 const raceDetector = true
