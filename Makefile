@@ -127,6 +127,11 @@ trace-test: ## Take a volume through its life with the real programs and check t
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v ./e2e/traces
 
+.PHONY: bench
+bench: ## Measure the control plane beside its floors, and write docs/performance.md (SCALE=100,10000 volumes that are there)
+	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
+	KUBEBUILDER_ASSETS=$$assets go test -count=1 -v -timeout 3h -run TestMeasure ./e2e/bench -args -measure $(if $(SCALE),-scale=$(SCALE)) $(BENCH_ARGS)
+
 .PHONY: page-test
 page-test: ## Look at the trace page of the demo in a headless Chromium (part of make test)
 	go run ./e2e/cmd/lab prepare --only browser
