@@ -42,6 +42,7 @@ var parents = []string{pool + "/distort", pool + "/distort/block"}
 // world is what the parts share.
 type world struct {
 	*flow.Flow
+	lab     *lab.Lab
 	node    string
 	storage *guestexec.Client
 	// guid is the pool's.
@@ -52,7 +53,7 @@ type world struct {
 func TestPools(t *testing.T) {
 	l := suite.Open(t)
 	made := suite.Prepared(t, "pools")
-	w := &world{Flow: suite.Flow(t, l, namespace), node: "storage", storage: suite.Guest(t, l, "storage")}
+	w := &world{Flow: suite.Flow(t, l, namespace), lab: l, node: "storage", storage: suite.Guest(t, l, "storage")}
 	ctx := t.Context()
 	suite.Must(t, l.ServeSnapshots(ctx, made))
 	upgrade(t, l, made, "snapshots.enabled")
@@ -74,6 +75,7 @@ func TestPools(t *testing.T) {
 		{"a volume that is restored has what the snapshot had", restored},
 		{"a volume that is cloned goes its own way", cloned},
 		{"a zvol grows under its pod", grown},
+		{"a zvol is given another compression under its pod", recompressed},
 		{"a pool that nobody declared stops every change and no I/O", unowned("beside", importStranger, removeStranger)},
 		{"a pool that becomes another one stops every change and no I/O", unowned("below", becomeAnother, becomeItself)},
 		{"a source goes before what was made of it", sourceFirst},

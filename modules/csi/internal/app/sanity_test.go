@@ -65,6 +65,9 @@ func TestSanity(t *testing.T) {
 	config.TargetPath = filepath.Join(dir, "mount")
 	config.StagingPath = filepath.Join(dir, "staging")
 	config.TestVolumeParameters = map[string]string{"target-backend": backend, "transport": "tcp"}
+	if backend == "zfs" {
+		config.TestVolumeMutableParameters = map[string]string{"compression": "zstd"}
+	}
 	config.TestNodeVolumeAttachLimit = true
 	config.SecretsFile = secrets(t)
 
@@ -170,7 +173,7 @@ func secrets(t *testing.T) string {
 	var text strings.Builder
 	for _, key := range []string{
 		"CreateVolumeSecret", "DeleteVolumeSecret", "ControllerPublishVolumeSecret", "ControllerUnpublishVolumeSecret",
-		"ControllerValidateVolumeCapabilitiesSecret", "ControllerExpandVolumeSecret", "NodeStageVolumeSecret", "NodePublishVolumeSecret",
+		"ControllerValidateVolumeCapabilitiesSecret", "ControllerExpandVolumeSecret", "ControllerModifyVolumeSecret", "NodeStageVolumeSecret", "NodePublishVolumeSecret",
 	} {
 		text.WriteString(key + ":\n  key: " + canary + "\n")
 	}
@@ -181,8 +184,9 @@ func secrets(t *testing.T) string {
 	return path
 }
 
-// onlyPools are the specs about snapshots and clones, which partitions do not have.
-const onlyPools = `\b(Create|Delete|Get|List)Snapshots? \[|existing source volume|volume source volume is not found|existing source snapshot|volume source snapshot is not found`
+// onlyPools are the specs about snapshots, clones and changes, which partitions do not
+// have.
+const onlyPools = `should modify a volume created with|\b(Create|Delete|Get|List)Snapshots? \[|existing source volume|volume source volume is not found|existing source snapshot|volume source snapshot is not found`
 
 var poolSpecs = regexp.MustCompile(onlyPools)
 

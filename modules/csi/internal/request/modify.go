@@ -25,19 +25,17 @@ type Modify struct {
 
 // ParseModify validates the request; its errors are ErrInvalid or ErrNoVolume.
 func ParseModify(r *csi.ControllerModifyVolumeRequest, namespace string) (Modify, error) {
-	volume, volumeErr := ParseVolumeID(r.GetVolumeId(), namespace)
-	if volumeErr != nil && r.GetVolumeId() == "" {
-		return Modify{}, volumeErr
+	volume, err := ParseVolumeID(r.GetVolumeId(), namespace)
+	if err != nil {
+		return Modify{}, err
 	}
 	if len(r.GetMutableParameters()) == 0 {
 		return Modify{}, invalidf("mutable_parameters are missing")
 	}
 	m := Modify{Volume: volume}
-	if volumeErr != nil || volume.Kind != handle.Volume {
-		return m, volumeErr
+	if volume.Kind == handle.Volume {
+		m.Compression, err = parseMutable(r.GetMutableParameters())
 	}
-	var err error
-	m.Compression, err = parseMutable(r.GetMutableParameters())
 	return m, err
 }
 
