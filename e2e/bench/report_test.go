@@ -139,7 +139,8 @@ parties that do nothing else and are woken by watches, and the same with a calle
 looks each second, as many drivers do. Times are those of the machine; the ratios are
 what counts.
 
-Measured on %s. One agent stands for all storage nodes.
+Measured on %s. One agent stands for all storage
+nodes, and has all volumes: what is linear in the volumes of one node is linear here.
 
 ![Median times](performance.svg)
 
