@@ -174,8 +174,22 @@ func (b *bench) rss() map[string]int64 {
 	return out
 }
 
+// settle waits until nothing was written for some seconds: what was measured before may
+// still be looked at.
+func (b *bench) settle() {
+	const quiet = 10 * time.Second
+	last, since := count(b.t, b.system).writes(), time.Now()
+	must(b.t, wait.PollUntilContextTimeout(b.t.Context(), time.Second, 5*time.Minute, false, func(context.Context) (bool, error) {
+		if now := count(b.t, b.system).writes(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= quiet, nil
+	}))
+}
+
 // rest does nothing for a while.
 func (b *bench) rest(volumes int) {
+	b.settle()
 	used := map[string]time.Duration{}
 	for _, program := range []string{programs.Manager, programs.CSI, programs.Agent} {
 		used[program] = -b.system.Usage(program).CPU
