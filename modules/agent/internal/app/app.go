@@ -172,7 +172,7 @@ func addVolumes(ctx context.Context, mgr manager.Manager, o Options, host Host, 
 	if err := volume.IndexAttachments(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("index attachments: %w", err)
 	}
-	if err := partition.IndexPartitions(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := volume.IndexPartitions(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, fmt.Errorf("index partitions: %w", err)
 	}
 	pools := &pool.Owner{Client: mgr.GetClient(), NodeName: o.NodeName, ZFS: host.ZFS}

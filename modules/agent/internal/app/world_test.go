@@ -83,7 +83,7 @@ func newWorldOn(t *testing.T, node *volumetest.Node, objects ...client.Object) *
 		WithStatusSubresource(&v1alpha1.NVMePartition{}, &v1alpha1.NVMeVolumeAttachment{}, &v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{},
 			&v1alpha1.Volume{}, &v1alpha1.Snapshot{}, &v1alpha1.StorageNode{}).
 		WithIndex(&v1alpha1.NVMeVolumeAttachment{}, "spec.volumeRef.uid", volume.VolumeOfAttachment).
-		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", partition.DriveOfPartition).
+		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", volume.DriveOfPartition).
 		WithObjects(append(objects, node.Device())...).
 		Build()
 	return &world{t: t, node: node, api: api}

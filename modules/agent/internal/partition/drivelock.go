@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
@@ -48,12 +49,12 @@ func (r *Reconciler) device(ctx context.Context, serial string) (*v1alpha1.NVMeD
 // unlockDrive gives the drive back when the partition is the last one on it. The
 // caller holds r.locking.
 func (r *Reconciler) unlockDrive(ctx context.Context, gone *v1alpha1.NVMePartition) error {
-	var all v1alpha1.NVMePartitionList
-	if err := r.Client.List(ctx, &all, client.MatchingFields{partitionsByDrive: gone.Spec.ParentDeviceSerialNumber}); err != nil {
-		return fmt.Errorf("list partitions of drive %q: %w", gone.Spec.ParentDeviceSerialNumber, err)
+	all, err := volume.OnDrive(ctx, r.Client, gone.Spec.ParentDeviceSerialNumber)
+	if err != nil {
+		return err
 	}
-	for i := range all.Items {
-		p := r.written.Latest(&all.Items[i])
+	for i := range all {
+		p := r.written.Latest(&all[i])
 		if p.UID != gone.UID && (p.DeletionTimestamp == nil || len(p.Finalizers) > 0) {
 			return nil
 		}

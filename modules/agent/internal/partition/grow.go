@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
@@ -64,13 +63,13 @@ func (r *Reconciler) enlarge(ctx context.Context, s *scope) (carve.Volume, error
 // placed are the slices of the other partitions that were placed on the drive and
 // are not carved, as far as their objects say: growth yields to them.
 func (r *Reconciler) placed(ctx context.Context, p *v1alpha1.NVMePartition) ([]carve.Slice, error) {
-	var all v1alpha1.NVMePartitionList
-	if err := r.Client.List(ctx, &all, client.MatchingFields{partitionsByDrive: p.Spec.ParentDeviceSerialNumber}); err != nil {
-		return nil, fmt.Errorf("list partitions of drive %q: %w", p.Spec.ParentDeviceSerialNumber, err)
+	all, err := volume.OnDrive(ctx, r.Client, p.Spec.ParentDeviceSerialNumber)
+	if err != nil {
+		return nil, err
 	}
 	var out []carve.Slice
-	for i := range all.Items {
-		o := r.written.Latest(&all.Items[i])
+	for i := range all {
+		o := r.written.Latest(&all[i])
 		if o.UID != p.UID && o.DeletionTimestamp.IsZero() && !(&scope{partition: o}).recorded() {
 			out = append(out, carve.Slice{UUID: volume.PartitionUUID(o), Name: identity.ExternalID(string(o.UID)), SizeBytes: o.Spec.Size})
 		}

@@ -23,23 +23,9 @@ import (
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
 
-// partitionsByDrive is the cache index of partitions by the serial number of
-// their drive.
-const partitionsByDrive = "spec.parentDeviceSerialNumber"
-
 // concurrency is how many partitions are worked on at once. Changes of one drive
 // queue up behind its lock, and a deletion may hold that for minutes.
 const concurrency = 16
-
-// IndexPartitions adds the index that the reconciler needs.
-func IndexPartitions(ctx context.Context, indexer client.FieldIndexer) error {
-	return indexer.IndexField(ctx, &v1alpha1.NVMePartition{}, partitionsByDrive, DriveOfPartition)
-}
-
-// DriveOfPartition is the index function of IndexPartitions.
-func DriveOfPartition(o client.Object) []string {
-	return []string{o.(*v1alpha1.NVMePartition).Spec.ParentDeviceSerialNumber}
-}
 
 // SetupWithManager registers the reconciler. The check tells it of exports that
 // are not as they should be.
@@ -81,13 +67,13 @@ func (r *Reconciler) waitingForSpace(ctx context.Context, o client.Object) []rec
 }
 
 func (r *Reconciler) onDrive(ctx context.Context, serial string, chosen func(*v1alpha1.NVMePartition) bool) []reconcile.Request {
-	var all v1alpha1.NVMePartitionList
-	if err := r.Client.List(ctx, &all, client.MatchingFields{partitionsByDrive: serial}); err != nil {
+	all, err := volume.OnDrive(ctx, r.Client, serial)
+	if err != nil {
 		return nil
 	}
 	var out []reconcile.Request
-	for i := range all.Items {
-		if p := &all.Items[i]; chosen(p) {
+	for i := range all {
+		if p := &all[i]; chosen(p) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
 		}
 	}

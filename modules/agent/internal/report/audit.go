@@ -76,13 +76,13 @@ func (r *Reporter) look(ctx context.Context, s *sight) (survey, error) {
 
 // partitionsOf returns the partitions on a drive, by UID.
 func (r *Reporter) partitionsOf(ctx context.Context, serial string) (map[types.UID]v1alpha1.NVMePartition, error) {
-	all, err := r.ownPartitions(ctx)
+	all, err := volume.OnDrive(ctx, r.Client, serial)
 	if err != nil {
 		return nil, err
 	}
 	out := map[types.UID]v1alpha1.NVMePartition{}
 	for _, p := range all {
-		if p.Spec.ParentDeviceSerialNumber == serial {
+		if p.Spec.NodeName == r.NodeName {
 			out[p.UID] = p
 		}
 	}

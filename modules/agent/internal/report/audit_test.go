@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/media"
@@ -63,6 +64,24 @@ func TestTableIsComparedWithTheObjectsBothWays(t *testing.T) {
 				t.Errorf("the second look writes %v", got)
 			}
 		})
+	}
+}
+
+// A node with many drives does not read all its partitions for each of them.
+func TestALookReadsAPartitionWithItsOwnDriveAndOnceMore(t *testing.T) {
+	var objects []client.Object
+	for i := range 30 {
+		objects = append(objects, carved(fmt.Sprintf("p-%d", i)))
+	}
+	w := newWorld(t, objects...)
+	for i := range 10 {
+		serial := fmt.Sprintf("C%d", i)
+		w.scan.Drives = append(w.scan.Drives, drive(serial, uint32(3+i)))
+		w.found[serial] = media.Finding{Verdict: media.Distort}
+	}
+	w.look(t)
+	if len(w.surveyed) != 12 || w.read > 3*len(objects) {
+		t.Errorf("%d partitions were read for %d tables, want at most %d: before and after the table of their drive, and for the node", w.read, len(w.surveyed), 3*len(objects))
 	}
 }
 

@@ -178,10 +178,11 @@ func activeExports(partitions []v1alpha1.NVMePartition) int32 {
 	return n
 }
 
-// ownPartitions returns the partitions that are placed on this node.
+// ownPartitions returns the partitions that are placed on this node, as the cache has
+// them: nobody may change them.
 func (r *Reporter) ownPartitions(ctx context.Context) ([]v1alpha1.NVMePartition, error) {
 	var all v1alpha1.NVMePartitionList
-	if err := r.Client.List(ctx, &all); err != nil {
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list NVMePartitions: %w", err)
 	}
 	return slices.DeleteFunc(all.Items, func(p v1alpha1.NVMePartition) bool { return p.Spec.NodeName != r.NodeName }), nil

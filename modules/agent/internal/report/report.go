@@ -62,7 +62,8 @@ type Surveyor interface {
 // Config is what a Reporter needs. All fields but SPDK, Delay and Now are
 // required.
 type Config struct {
-	// Client reads from a cache that holds this node's objects, and writes.
+	// Client reads from a cache that holds this node's objects and has the index of
+	// volume.IndexPartitions, and writes.
 	Client   client.Client
 	NodeName string
 	Hardware Inventory

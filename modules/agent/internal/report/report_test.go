@@ -23,6 +23,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/carve"
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/capacity"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -47,6 +48,7 @@ type world struct {
 	clock   time.Time
 	writes  []string
 	fail    error // of the next write
+	read    int   // partitions that were listed
 
 	surveyed  []string // serials surveyed, in order
 	surveyErr error
@@ -96,7 +98,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NVMeDevice{}, &v1alpha1.RDMAStorageNode{}, &v1alpha1.NVMePartition{}).
+		WithIndex(&v1alpha1.NVMePartition{}, "spec.parentDeviceSerialNumber", volume.DriveOfPartition).
 		WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				err := c.List(ctx, l, opts...)
+				if partitions, ok := l.(*v1alpha1.NVMePartitionList); ok {
+					w.read += len(partitions.Items)
+				}
+				return err
+			},
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				return w.counted("create", o, func() error { return c.Create(ctx, o, opts...) })
 			},

@@ -26,6 +26,7 @@ import (
 	"github.com/distort-io/distort/modules/agent/internal/inventory"
 	"github.com/distort-io/distort/modules/agent/internal/media"
 	"github.com/distort-io/distort/modules/agent/internal/report"
+	"github.com/distort-io/distort/modules/agent/internal/volume"
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
 )
@@ -100,6 +101,9 @@ func TestReporterOnAnAPIServer(t *testing.T) {
 	env := apiServer(t, scheme)
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := volume.IndexPartitions(t.Context(), mgr.GetFieldIndexer()); err != nil {
 		t.Fatal(err)
 	}
 	h := &host{}
