@@ -326,7 +326,7 @@ func (blind) List(context.Context, client.ObjectList, ...client.ListOption) erro
 func TestACacheThatIsBehindDoesNotMakeASecondVolume(t *testing.T) {
 	h := newHarness(t, controlplanetest.Behaviour{}, func(o *controller.Options) { o.Client = blind{o.Client} })
 	for range 2 {
-		_, err := h.CreateVolume(h.within(2*brief), createRequest("pvc-1"))
+		_, err := h.CreateVolume(h.within(4*brief), createRequest("pvc-1"))
 		h.must(err)
 	}
 	if n := len(h.partitions()); n != 1 {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/distort-io/distort/modules/api/handle"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -138,15 +139,20 @@ func TestUnpublishNamesTheStorageNodeThatDoesNotAnswer(t *testing.T) {
 	}
 
 	// distort-manager says it in the condition, too.
-	list := &v1alpha1.NVMeVolumeAttachmentList{}
-	h.must(server.Client().List(h.within(enough), list))
-	for i := range list.Items {
-		a := &list.Items[i]
-		meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionAccessReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonStorageNodeSilent, Message: "no proof of a drain",
-		})
-		h.must(server.Client().Status().Update(h.within(enough), a))
-	}
+	h.must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the stub writes too
+		list := &v1alpha1.NVMeVolumeAttachmentList{}
+		h.must(server.Client().List(h.within(enough), list))
+		for i := range list.Items {
+			a := &list.Items[i]
+			meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionAccessReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonStorageNodeSilent, Message: "no proof of a drain",
+			})
+			if err := server.Client().Status().Update(h.within(enough), a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 	wantError(t, h.unpublish(h.within(brief), id, nodeA), codes.DeadlineExceeded, "AccessReady=Unknown", v1alpha1.ReasonStorageNodeSilent, "no proof of a drain")
 
 	h.stub.Become(controlplanetest.Behaviour{StorageNode: node.Name})
