@@ -92,6 +92,7 @@ var said = []struct {
 	{"'volsize' must be a multiple", ErrRefused},
 	{"must be power of 2", ErrRefused},
 	{"must be one of", ErrRefused},
+	{"must be upgraded to set this", ErrRefused}, // zstd on a pool without that feature
 	{"invalid property", ErrRefused},
 	{"does not apply", ErrRefused},
 	{"property value too long", ErrRefused},

@@ -1,8 +1,10 @@
 package zfs_test
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/distort-io/distort/modules/agent/internal/command"
 	"github.com/distort-io/distort/modules/agent/internal/zfs"
 )
 
@@ -17,5 +19,15 @@ func TestSameCompression(t *testing.T) {
 		if got := zfs.SameCompression(c.a, c.b); got != c.same {
 			t.Errorf("%q and %q: %t", c.a, c.b, got)
 		}
+	}
+}
+
+// The text is that of libzfs (lib/libzfs/libzfs_util.c).
+func TestAPoolWithoutTheFeatureRefusesACompression(t *testing.T) {
+	err := zfs.Classify(&command.ExitError{
+		Cmd: "zfs", Code: 255, Stderr: "cannot set property for 'tank/distort/block/vol-1': pool and or dataset must be upgraded to set this property or value\n",
+	})
+	if !errors.Is(err, zfs.ErrRefused) {
+		t.Errorf("%v is not ErrRefused", err)
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) modify(ctx context.Context, want request.Modify) error {
 			return err
 		}
 		switch refusal := modifyRefusal(v); {
-		case want.Compression == "", v.Spec.Compression == want.Compression && v.Status.Compression == want.Compression:
+		case v.Spec.Compression == want.Compression && v.Status.Compression == want.Compression:
 			return nil
 		case v.Spec.Compression != want.Compression:
 			p, err = s.compress(ctx, v, want.Compression)

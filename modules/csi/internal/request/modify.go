@@ -19,7 +19,7 @@ var mutable = []string{ParameterCompression}
 // modified at all.
 type Modify struct {
 	Volume handle.Handle
-	// Compression is the value that the zvol shall have; empty leaves it.
+	// Compression is the value that the zvol shall have; empty for a partition.
 	Compression string
 }
 
