@@ -33,6 +33,8 @@ type Tree struct {
 	Root string
 	// Modules are the published modules, by folder.
 	Modules []Module
+	// Work is the parsed go.work.
+	Work *modfile.WorkFile
 	// WorkspaceDirs are the folders that go.work uses.
 	WorkspaceDirs []string
 }
@@ -72,6 +74,7 @@ func Open(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	tree.Work = work
 	for _, use := range work.Use {
 		tree.WorkspaceDirs = append(tree.WorkspaceDirs, filepath.ToSlash(filepath.Clean(use.Path)))
 	}
