@@ -32,6 +32,10 @@ func Check(tree *repo.Tree) error {
 	}
 	f.checkImages(say)
 	f.checkChart(say)
+	f.checkVersions(say)
+	if err := f.checkWorkspace(say); err != nil {
+		return err
+	}
 	for _, dir := range f.trains() {
 		if err := f.checkChangelog(dir, say); err != nil {
 			return err
@@ -112,7 +116,7 @@ func (f facts) checkImages(say func(string, ...any)) {
 			made[strings.Replace(name, "{{ .Env.REGISTRY }}/", registry, 1)] = i
 		}
 	}
-	for module, used := range map[string]chartImage{"manager": f.chart.Images.Manager, "agent": f.chart.Images.Agent, "csi": f.chart.Images.CSI} {
+	for module, used := range f.chart.images() {
 		if want := f.versions["modules/"+module]; used.Tag != want {
 			say("%s/values.yaml: images.%s.tag is %q, %s says %q", chartDir, module, used.Tag, versionsFile, want)
 		}
@@ -145,7 +149,7 @@ func (f facts) checkChart(say func(string, ...any)) {
 	if want := strings.TrimPrefix(f.versions[chartDir], "v"); f.chart.Version != want {
 		say("%s/Chart.yaml: version is %q, %s says %q", chartDir, f.chart.Version, versionsFile, want)
 	}
-	if want := strings.TrimPrefix(f.versions["modules/manager"], "v"); f.chart.AppVersion != want {
+	if want := strings.TrimPrefix(f.versions[appVersionDir], "v"); f.chart.AppVersion != want {
 		say("%s/Chart.yaml: appVersion is %q, the manager's version is %q", chartDir, f.chart.AppVersion, want)
 	}
 }

@@ -32,6 +32,9 @@ func TestCheckNames(t *testing.T) {
 		"name of an image":         {"charts/distort/values.yaml", "distort-io/distort-agent,", "distort-io/agent,", "nothing makes ghcr.io/distort-io/agent"},
 		"version of a module":      {"versions.yaml", "modules/csi: v0.1.0", "modules/csi: v0.2.0", `images.csi.tag is "v0.1.0"`},
 		"changelog of the chart":   {"charts/distort/CHANGELOG.md", "## [Unreleased] 0.1.0", "## [0.2.0] - 2026-12-01", "charts/distort/CHANGELOG.md"},
+		"replacement of go.work":   {"go.work", "modules/nvmeof v0.1.0", "modules/nvmeof v0.0.9", "go.work: replaces github.com/distort-io/distort/modules/nvmeof v0.0.9"},
+		"requirement of tests":     {"e2e/go.mod", "modules/api v0.1.0", "modules/api v0.0.9", "e2e/go.mod: requires github.com/distort-io/distort/modules/api v0.0.9"},
+		"what is no version":       {"versions.yaml", "modules/csi: v0.1.0", "modules/csi: v0.1", `modules/csi is "v0.1", want vX.Y.Z`},
 		"coming version":           {"modules/api/CHANGELOG.md", "[Unreleased] 0.1.0", "[Unreleased] 0.3.0", "modules/api/CHANGELOG.md"},
 		"heading of a changelog":   {"modules/agent/CHANGELOG.md", "## [Unreleased]", "## Next", `"## Next" is neither`},
 		"program without build":    {".goreleaser.yaml", "main: ./cmd/distort-csi", "main: ./cmd/other", "no build of modules/csi/cmd/distort-csi"},
@@ -71,7 +74,7 @@ func TestCheckNames(t *testing.T) {
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	files := []string{"go.work", versionsFile, configFile, chartDir + "/Chart.yaml", chartDir + "/values.yaml"}
+	files := []string{"go.work", "e2e/go.mod", "hack/tools/go.mod", versionsFile, configFile, chartDir + "/Chart.yaml", chartDir + "/values.yaml"}
 	for _, pattern := range []string{"modules/*/go.mod", "modules/*/CHANGELOG.md", "modules/*/cmd/*/main.go", chartDir + "/CHANGELOG.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(found) == 0 {

@@ -17,6 +17,8 @@ const (
 	configFile   = ".goreleaser.yaml"
 	versionsFile = "versions.yaml"
 	chartDir     = "charts/distort"
+	// appVersionDir is the module whose version is the chart's appVersion.
+	appVersionDir = "modules/manager"
 )
 
 // config is what this package reads of .goreleaser.yaml.
@@ -68,6 +70,11 @@ type chart struct {
 type chartImage struct {
 	Repository string `json:"repository"`
 	Tag        string `json:"tag"`
+}
+
+// images are those of our programs, by module.
+func (c chart) images() map[string]chartImage {
+	return map[string]chartImage{"manager": c.Images.Manager, "agent": c.Images.Agent, "csi": c.Images.CSI}
 }
 
 // facts are all sides of the comparison.
