@@ -10,6 +10,8 @@ GOLANGCI_LINT_VERSION := v2.12.2
 HELM_VERSION := v3.22.0
 GOTESTSUM_VERSION := v1.13.0
 PROMTOOL_VERSION := v0.316.0
+GORELEASER_VERSION := v2.15.1
+SYFT_VERSION := v1.57.2
 
 BIN := $(CURDIR)/bin
 MODULES := api nvmeof manager agent csi
@@ -74,7 +76,7 @@ tidy: ## Tidy every go.mod
 ##@ Checks
 
 .PHONY: verify
-verify: fetch verify-generated verify-format verify-modules verify-mains ## Fail on stale generated files, untidy modules, crossed boundaries and versions that disagree
+verify: fetch verify-generated verify-format verify-modules verify-mains release-verify ## Fail on stale generated files, untidy modules, crossed boundaries and versions that disagree
 
 .PHONY: verify-generated
 verify-generated: $(BIN)/controller-gen
@@ -90,12 +92,11 @@ verify-format:
 
 .PHONY: verify-modules
 verify-modules:
-	go run ./hack/tools/cmd/modules check
 	hack/retry go run ./hack/tools/cmd/modules tidy --diff
 
 .PHONY: verify-mains
 verify-mains:
-	@for f in modules/*/cmd/*/main.go e2e/cmd/*/main.go; do \
+	@for f in modules/*/cmd/*/main.go e2e/cmd/*/main.go hack/tools/cmd/*/main.go; do \
 	  lines=$$(wc -l < $$f); [ $$lines -lt 40 ] || { echo "$$f has $$lines lines, a main.go stays under 40" >&2; exit 1; }; \
 	done
 
@@ -169,6 +170,22 @@ chart-test: $(BIN)/helm $(BIN)/promtool ## Lint, render, install, upgrade and un
 
 ##@ Release
 
+.PHONY: release-list
+release-list: ## List what is released by itself: version, last tag, and whether it changed since
+	@go run ./hack/tools/cmd/release list
+
+.PHONY: release-verify
+release-verify: ## Fail when boundaries are crossed or versions, chart, changelogs and tags disagree (TAG=modules/api/v0.1.0: check that tag too)
+	go run ./hack/tools/cmd/release verify$(if $(TAG), --tag=$(TAG))
+
+.PHONY: release-apidiff
+release-apidiff: fetch ## Fail on a break of the Go API since the last tags that no version tells of (BASE=revision: since that)
+	go run ./hack/tools/cmd/release apidiff$(if $(BASE), --base=$(BASE))
+
+.PHONY: release-publish
+release-publish: $(BIN)/goreleaser $(BIN)/syft $(BIN)/helm ## Publish TAG, which exists and is checked out (the release workflow does this)
+	PATH=$(BIN):$$PATH hack/publish $(TAG)
+
 .PHONY: release-snapshot
 release-snapshot: $(BIN)/helm ## Build programs, images and chart as a release would into dist/, without registry, Docker or goreleaser
 	go run ./hack/tools/cmd/modules snapshot --dir dist/programs
@@ -189,6 +206,8 @@ $(eval $(call tool,controller-gen,sigs.k8s.io/controller-tools/cmd/controller-ge
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 $(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call tool,gotestsum,gotest.tools/gotestsum,$(GOTESTSUM_VERSION)))
+$(eval $(call tool,goreleaser,github.com/goreleaser/goreleaser/v2,$(GORELEASER_VERSION)))
+$(eval $(call tool,syft,github.com/anchore/syft/cmd/syft,$(SYFT_VERSION)))
 # Without service discovery, which is most of Prometheus and nothing of promtool's tests.
 $(eval $(call tool,promtool,github.com/prometheus/prometheus/cmd/promtool,$(PROMTOOL_VERSION),-tags=remove_all_sd))
 

@@ -77,19 +77,20 @@ func closeSection(text, version string, date time.Time) (changed string, had hea
 	return text[:h.at] + now + text[h.at+len(h.line):], h, now, nil
 }
 
-// checkReleased tells what keeps a changelog from telling of a release.
-func checkReleased(text, version string) error {
+// releasedSection is the text of the newest section, which is to be of a version
+// that is released.
+func releasedSection(text, version string) (string, error) {
 	h, err := newest(text)
 	if err != nil {
-		return err
+		return "", err
 	}
 	want := strings.TrimPrefix(version, "v")
 	if h.version != want || h.date == "" {
-		return fmt.Errorf("the newest section is %q, want \"## [%s] - YYYY-MM-DD\"", h.line, want)
+		return "", fmt.Errorf("the newest section is %q, want \"## [%s] - YYYY-MM-DD\"", h.line, want)
 	}
 	body, _, _ := strings.Cut(text[h.at+len(h.line):], "\n## ")
 	if !strings.Contains(body, "\n- ") {
-		return fmt.Errorf("section %q names no change: want a list of at least one", h.line)
+		return "", fmt.Errorf("section %q names no change: want a list of at least one", h.line)
 	}
-	return nil
+	return strings.TrimSpace(body), nil
 }

@@ -51,7 +51,7 @@ func TestCloseSection(t *testing.T) {
 
 func TestReleasedSection(t *testing.T) {
 	for name, c := range map[string]struct{ text, refused string }{
-		"dated":               {head + "## [0.2.0] - 2026-12-05\n\n### Added\n\n- New.\n", ""},
+		"dated":               {head + "## [0.2.0] - 2026-12-05\n\n- New.\n", ""},
 		"not dated":           {head + "## [0.2.0] - unreleased\n\n- New.\n", `want "## [0.2.0] - YYYY-MM-DD"`},
 		"open":                {head + "## [Unreleased] 0.2.0\n\n- New.\n", `want "## [0.2.0] - YYYY-MM-DD"`},
 		"no such day":         {head + "## [0.2.0] - 2026-02-30\n\n- New.\n", `want "## [0.2.0] - YYYY-MM-DD"`},
@@ -60,7 +60,11 @@ func TestReleasedSection(t *testing.T) {
 		"missing":             {head, "it has no section"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantError(t, checkReleased(c.text, "v0.2.0"), c.refused)
+			notes, err := releasedSection(c.text, "v0.2.0")
+			wantError(t, err, c.refused)
+			if err == nil && notes != "- New." {
+				t.Errorf("notes are %q", notes)
+			}
 		})
 	}
 }

@@ -15,7 +15,8 @@ import (
 // CheckTag reports everything that keeps HEAD from being tagged as the version of
 // a train.
 func CheckTag(ctx context.Context, tree *repo.Tree, g git.Repo, t Train) error {
-	problems := []error{Verify(ctx, tree, g), checkCommitted(ctx, g), Changes(tree, t)}
+	_, unreleased := Notes(tree, t)
+	problems := []error{Verify(ctx, tree, g), checkCommitted(ctx, g), unreleased}
 	switch there, err := g.HasTag(ctx, t.Tag()); {
 	case err != nil:
 		return err
@@ -46,17 +47,19 @@ func checkCommitted(ctx context.Context, g git.Repo) error {
 	return fmt.Errorf("a tag is of a commit, and this is in none:\n  %s", strings.Join(dirty, "\n  "))
 }
 
-// Changes tells what keeps the changelog from telling of the train's release.
-func Changes(tree *repo.Tree, t Train) error {
+// Notes is what the changelog says of a train's version; an error tells what keeps
+// it from saying that this is released.
+func Notes(tree *repo.Tree, t Train) (string, error) {
 	name := t.Dir + "/CHANGELOG.md"
 	raw, err := os.ReadFile(filepath.Join(tree.Root, filepath.FromSlash(name)))
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := checkReleased(string(raw), t.Version); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	notes, err := releasedSection(string(raw), t.Version)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return notes, nil
 }
 
 // needs are the trains whose versions a train names: the siblings of a module, and

@@ -23,7 +23,7 @@ func New() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(list(), verify(), bump(), closeCommand(), tag(), apidiff())
+	root.AddCommand(list(), verify(), bump(), closeCommand(), tag(), apidiff(), notes())
 	return root
 }
 
@@ -76,7 +76,7 @@ func list() *cobra.Command {
 }
 
 func verify() *cobra.Command {
-	var changes string
+	var tag string
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that versions.yaml, go.mod files, go.work, the chart, changelogs, .goreleaser.yaml and tags agree",
@@ -87,13 +87,13 @@ func verify() *cobra.Command {
 				return err
 			}
 			problems := []error{release.Verify(cmd.Context(), tree, g)}
-			if changes != "" {
-				problems = append(problems, verifyTag(tree, changes))
+			if tag != "" {
+				problems = append(problems, verifyTag(tree, tag))
 			}
 			return errors.Join(problems...)
 		},
 	}
-	cmd.Flags().StringVar(&changes, "tag", "", "check too that this tag is of the version of versions.yaml, and that its changelog is dated")
+	cmd.Flags().StringVar(&tag, "tag", "", "check too that this tag is of the version of versions.yaml, and that its changelog is dated")
 	return cmd
 }
 
@@ -106,11 +106,36 @@ func verifyTag(tree *repo.Tree, name string) error {
 	var tags []string
 	for _, t := range trains {
 		if t.Tag() == name {
-			return release.Changes(tree, t)
+			_, err := release.Notes(tree, t)
+			return err
 		}
 		tags = append(tags, t.Tag())
 	}
 	return fmt.Errorf("tag %q: versions.yaml has only %q", name, tags)
+}
+
+func notes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "notes <module>",
+		Short: "Print what the changelog says of the version of versions.yaml",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tree, _, err := open()
+			if err != nil {
+				return err
+			}
+			t, err := release.Find(tree, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := release.Notes(tree, t)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), text)
+			return nil
+		},
+	}
 }
 
 // today is the date that a changelog gets unless one is given.
