@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,10 +105,27 @@ func (h *host) blank(t *testing.T, d inventory.Drive) {
 		t.Fatal(err)
 	}
 	for _, p := range parts {
-		h.do(t, "partx", "-d", "--nr", strconv.Itoa(p.Number), "--", d.Path)
+		h.forget(t, d, p)
 	}
 	if err := h.blocks.Zero(t.Context(), d.Path, 0, d.SizeBytes); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// forget makes the kernel forget a partition. It refuses for as long as somebody has
+// it open, as udev has for a moment after the test before closed it.
+func (h *host) forget(t *testing.T, d inventory.Drive, p inventory.Partition) {
+	t.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		_, err := h.run.Run(t.Context(), command.New("partx", "-d", "--nr", strconv.Itoa(p.Number), "--", d.Path))
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
