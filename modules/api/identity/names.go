@@ -40,7 +40,8 @@ func AttachmentName(volumeUID string) string {
 }
 
 // SharedAttachmentName is the name of the attachment of a multi-writer or
-// read-only-many volume to one node.
+// read-only-many volume to one node. The first reader of a read-only-many volume,
+// which replays the journal alone, has an AttachmentName.
 func SharedAttachmentName(volumeUID, nodeID string) string {
 	return "att-" + hex32(purposeAttachment, volumeUID, nodeID)
 }

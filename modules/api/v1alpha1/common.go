@@ -217,4 +217,12 @@ type FilesystemStatus struct {
 	// FormattedAt is when the filesystem was read back after mkfs.
 	// +optional
 	FormattedAt *metav1.Time `json:"formattedAt,omitempty"`
+	// RecoveredAt is when the first node that reads a ReadOnlyMany volume had
+	// replayed its journal, after which no node writes to it. Other volumes have
+	// none.
+	// +optional
+	RecoveredAt *metav1.Time `json:"recoveredAt,omitempty"`
 }
+
+// Recovered tells whether nodes may read the filesystem side by side.
+func (f *FilesystemStatus) Recovered() bool { return f != nil && f.RecoveredAt != nil }

@@ -13,7 +13,7 @@ import (
 
 // newer returns the attachment's format record when the volume does not know as
 // much yet, else nil. A finished format is never replaced by another one: a
-// volume is formatted once.
+// volume is formatted once. What can come to it is that its journal was replayed.
 func newer(have, seen *v1alpha1.FilesystemStatus) *v1alpha1.FilesystemStatus {
 	switch {
 	case seen == nil:
@@ -21,6 +21,9 @@ func newer(have, seen *v1alpha1.FilesystemStatus) *v1alpha1.FilesystemStatus {
 	case have == nil:
 		return seen
 	case have.FormattedAt != nil:
+		if !have.Recovered() && seen.Recovered() && seen.Type == have.Type && seen.UUID == have.UUID {
+			return seen
+		}
 		return nil
 	case seen.FormattedAt != nil, have.FormatStartedAt == nil && seen.FormatStartedAt != nil:
 		return seen

@@ -14,6 +14,9 @@ func TestNewerNeverReplacesAFinishedFormat(t *testing.T) {
 	planned := &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, UUID: "1"}
 	started := &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, UUID: "1", FormatStartedAt: &now}
 	finished := &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, UUID: "1", FormatStartedAt: &now, FormattedAt: &now}
+	recovered := finished.DeepCopy()
+	recovered.RecoveredAt = &now
+	otherRecovered := &v1alpha1.FilesystemStatus{Type: v1alpha1.XFS, UUID: "2", FormattedAt: &now, RecoveredAt: &now}
 	other := &v1alpha1.FilesystemStatus{Type: v1alpha1.XFS, UUID: "2", FormatStartedAt: &now, FormattedAt: &now}
 	for name, c := range map[string]struct {
 		have, seen *v1alpha1.FilesystemStatus
@@ -29,6 +32,10 @@ func TestNewerNeverReplacesAFinishedFormat(t *testing.T) {
 		"started after finished":    {finished, started, nil},
 		"another one's finish":      {finished, other, nil},
 		"nothing after finished":    {finished, nil, nil},
+		"recovered after finished":  {finished, recovered, recovered},
+		"the same recovery":         {recovered, recovered.DeepCopy(), nil},
+		"finished after recovered":  {recovered, finished, nil},
+		"another one's recovery":    {finished, otherRecovered, nil},
 		"planned again, of a start": {started, planned, nil},
 	} {
 		if got := newer(c.have, c.seen); got != c.want {

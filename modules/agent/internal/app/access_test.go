@@ -331,6 +331,37 @@ func formatRecordTravelsFromAttachmentToVolumeAndOn(t *testing.T, on site) {
 	}
 }
 
+// A further reader is let in when the first one's record is on the volume, and not
+// before: the first one writes until then.
+func manyReadACopyOnceItsJournalIsReplayed(t *testing.T, on site) {
+	w := on.open(t)
+	a, p := w.exported(func(p *v1alpha1.NVMePartition) { p.Spec.AccessMode = v1alpha1.ReadOnlyMany })
+	setStatus(w, p, func(p *v1alpha1.NVMePartition) { p.Status.Filesystem = volumetest.Formatted(p) })
+	first, second := w.node.Attachment(p, "consumer-0"), w.node.Attachment(p, "consumer-1")
+	second.Name = identity.SharedAttachmentName(string(p.UID), "consumer-1")
+	w.create(first)
+	w.create(second)
+	if err := a.settle(); !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("error = %v, want a terminal one", err)
+	}
+	w.reload(second)
+	if c := condition(second.Status.Conditions, v1alpha1.ConditionAccessReady); !w.admits(first, p) || w.admits(second, p) || c != "False/GrantFailed" {
+		t.Errorf("admitted %v and %v (AccessReady = %s), want the first alone", w.admits(first, p), w.admits(second, p), c)
+	}
+	w.reload(first)
+	setStatus(w, first, func(at *v1alpha1.NVMeVolumeAttachment) {
+		now := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		at.Status.Filesystem = volumetest.Formatted(p)
+		at.Status.Filesystem.RecoveredAt = &now
+	})
+	_ = a.settle() // its first pass may see the second one refused still
+	a.mustSettle()
+	w.reload(p)
+	if !p.Status.Filesystem.Recovered() || !w.admits(first, p) || !w.admits(second, p) {
+		t.Errorf("record %+v, admitted %v and %v, want both", p.Status.Filesystem, w.admits(first, p), w.admits(second, p))
+	}
+}
+
 func anUnfinishedFormatIsRecordedBeforeItsAttachmentGoes(t *testing.T, on site) {
 	w := on.open(t)
 	a, p := w.exported()

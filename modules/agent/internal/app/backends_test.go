@@ -43,6 +43,7 @@ func TestOnEveryBackend(t *testing.T) {
 		"a deleting volume admits nobody new":                           aDeletingVolumeAdmitsNobodyNew,
 		"format record travels from attachment to volume and on":        formatRecordTravelsFromAttachmentToVolumeAndOn,
 		"an unfinished format is recorded before its attachment goes":   anUnfinishedFormatIsRecordedBeforeItsAttachmentGoes,
+		"many read a copy once its journal is replayed":                 manyReadACopyOnceItsJournalIsReplayed,
 		"agent overtakes what was said of its silence":                  agentOvertakesWhatWasSaidOfItsSilence,
 		"attachments that are refused":                                  attachmentsThatAreRefused,
 		"evidence is kept as an event on the volume":                    evidenceIsKeptAsAnEventOnTheVolume,

@@ -23,8 +23,9 @@ func statusOf(s *scope) v1alpha1.VolumeStatus {
 			// A growth that was not published yet is not told yet.
 			st.ActualCapacity = s.zvol.SizeBytes
 		}
-		if st.Filesystem == nil {
+		if st.Filesystem == nil && s.filesystem != nil {
 			st.Filesystem = s.filesystem.DeepCopy()
+			st.Filesystem.RecoveredAt = nil // that is the source's
 		}
 		if wanted := s.volume.Spec.Compression; wanted == "" || zfs.SameCompression(s.zvol.Compression, wanted) {
 			st.Compression = wanted

@@ -50,15 +50,19 @@ func Refers(a *v1alpha1.NVMeVolumeAttachment, s v1alpha1.Slice) bool {
 // or "". The names are a rule of access and no mere convention: because a
 // single-writer volume has one name for its attachment, a second host cannot be
 // asked for while the first one is there (design.md §3), and an attachment with
-// another name would go around that.
+// another name would go around that. A volume that many nodes read has one writer
+// until its journal is replayed, and none after that.
 func Inadmissible(s v1alpha1.Slice, a *v1alpha1.NVMeVolumeAttachment) string {
-	name := identity.AttachmentName(string(s.GetUID()))
-	mode := s.GetAccessMode()
-	if mode == v1alpha1.ReadWriteMany || mode == v1alpha1.ReadOnlyMany {
-		name = identity.SharedAttachmentName(string(s.GetUID()), a.Spec.NodeID)
+	alone, shared := identity.AttachmentName(string(s.GetUID())), identity.SharedAttachmentName(string(s.GetUID()), a.Spec.NodeID)
+	mode, name, also := s.GetAccessMode(), alone, alone
+	switch {
+	case mode == v1alpha1.ReadWriteMany:
+		name, also = shared, shared
+	case mode == v1alpha1.ReadOnlyMany && s.GetFilesystemStatus().Recovered():
+		name = shared
 	}
 	switch {
-	case a.Name != name:
+	case a.Name != name && a.Name != also:
 		return fmt.Sprintf("the attachment is named %q; that of a %s volume to node %q must be named %q", a.Name, mode, a.Spec.NodeID, name)
 	case s.GetNamespace() != "" && a.Namespace != s.GetNamespace():
 		return fmt.Sprintf("the attachment is in namespace %q; it must be in the volume's, %q", a.Namespace, s.GetNamespace())

@@ -252,20 +252,33 @@ func TestPortalsOfAnIncompleteScanKeepWhatWasThere(t *testing.T) {
 func TestAdmission(t *testing.T) {
 	node := volumetest.NewNode("storage-0", "S1", 1<<30)
 	shared := func(p *v1alpha1.NVMePartition) { p.Spec.AccessMode = v1alpha1.ReadWriteMany }
+	copied := func(p *v1alpha1.NVMePartition) { p.Spec.AccessMode = v1alpha1.ReadOnlyMany }
+	recovered := func(p *v1alpha1.NVMePartition) {
+		copied(p)
+		now := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		p.Status.Filesystem = &v1alpha1.FilesystemStatus{Type: v1alpha1.Ext4, FormattedAt: &now, RecoveredAt: &now}
+	}
+	only := func(a *v1alpha1.NVMeVolumeAttachment) { a.Name = identity.AttachmentName(string(a.Spec.VolumeRef.UID)) }
 	for name, c := range map[string]struct {
 		partition  func(*v1alpha1.NVMePartition)
 		attachment func(*v1alpha1.NVMeVolumeAttachment)
 		want       bool
 	}{
-		"single writer":                       {want: true},
-		"shared":                              {partition: shared, want: true},
-		"shared, with a single writer's name": {partition: shared, attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Name = identity.AttachmentName(string(a.Spec.VolumeRef.UID)) }},
-		"another name":                        {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Name = "mine" }},
-		"another namespace":                   {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Namespace = "default" }},
-		"another volume's UID":                {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Spec.VolumeRef.UID = "x" }},
-		"another kind":                        {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Spec.VolumeRef.Kind = v1alpha1.KindVolume }},
-		"another node's NQN":                  {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Spec.HostNQN = identity.HostNQN("x") }},
-		"no finalizer":                        {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Finalizers = nil }},
+		"first reader of a copy": {partition: copied, want: true},
+		"another reader before its journal is replayed": {partition: copied, attachment: func(a *v1alpha1.NVMeVolumeAttachment) {
+			a.Name = identity.SharedAttachmentName(string(a.Spec.VolumeRef.UID), a.Spec.NodeID)
+		}},
+		"reader of a recovered copy":             {partition: recovered, want: true},
+		"first reader, after it has replayed it": {partition: recovered, attachment: only, want: true},
+		"single writer":                          {want: true},
+		"shared":                                 {partition: shared, want: true},
+		"shared, with a single writer's name":    {partition: shared, attachment: only},
+		"another name":                           {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Name = "mine" }},
+		"another namespace":                      {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Namespace = "default" }},
+		"another volume's UID":                   {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Spec.VolumeRef.UID = "x" }},
+		"another kind":                           {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Spec.VolumeRef.Kind = v1alpha1.KindVolume }},
+		"another node's NQN":                     {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Spec.HostNQN = identity.HostNQN("x") }},
+		"no finalizer":                           {attachment: func(a *v1alpha1.NVMeVolumeAttachment) { a.Finalizers = nil }},
 		"being deleted": {attachment: func(a *v1alpha1.NVMeVolumeAttachment) {
 			now := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 			a.DeletionTimestamp = &now

@@ -58,7 +58,7 @@ func (n *Node) Partition(name string, size int64) *v1alpha1.NVMePartition {
 // Attachment attaches the volume to a consumer node, as distort-csi does.
 func (n *Node) Attachment(s v1alpha1.Slice, consumer string) *v1alpha1.NVMeVolumeAttachment {
 	name := identity.AttachmentName(string(s.GetUID()))
-	if mode := s.GetAccessMode(); mode == v1alpha1.ReadWriteMany || mode == v1alpha1.ReadOnlyMany {
+	if mode := s.GetAccessMode(); mode == v1alpha1.ReadWriteMany || mode == v1alpha1.ReadOnlyMany && s.GetFilesystemStatus().Recovered() {
 		name = identity.SharedAttachmentName(string(s.GetUID()), consumer)
 	}
 	return &v1alpha1.NVMeVolumeAttachment{
