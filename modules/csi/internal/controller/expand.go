@@ -61,6 +61,9 @@ func (s *Server) expand(ctx context.Context, want request.Expand) (v1alpha1.Slic
 	if err == nil && want.Access != nil {
 		err = want.Access.Suits(p)
 	}
+	if err == nil && p.GetAccessMode() == v1alpha1.ReadOnlyMany {
+		err = refusef(request.ErrInvalid, "access mode %s: every node only reads, and none could grow the filesystem", p.GetAccessMode())
+	}
 	for err == nil {
 		if err := expandable(p, want.Limit); err != nil {
 			return nil, err

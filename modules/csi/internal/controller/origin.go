@@ -65,7 +65,10 @@ func (s *Server) publishOrigin(ctx context.Context, r *csi.ControllerPublishVolu
 	}
 	o := telemetry.Origin{Volume: p.GetName(), Cause: tracing.Traceparent(p)}
 	a := newAttachment()
-	err := s.client.Get(ctx, s.key(attachmentName(p, r.GetNodeId())), a)
+	name, err := s.attachmentName(ctx, p, r.GetNodeId())
+	if err == nil {
+		err = s.client.Get(ctx, s.key(name), a)
+	}
 	if err == nil && a.Spec.NodeID == r.GetNodeId() && a.DeletionTimestamp == nil {
 		o.Earlier = tracing.Traceparent(a)
 	}

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/distort-io/distort/modules/api/identity"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -53,7 +54,10 @@ func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]
 	case p.GetTargetNode() == "":
 		return nil, refusef(errNotYet, "the volume is not placed yet")
 	}
-	name := attachmentName(p, want.NodeID)
+	name, err := s.attachmentName(ctx, p, want.NodeID)
+	if err != nil {
+		return nil, err
+	}
 	sub := s.attachments.Subscribe(s.key(name))
 	defer sub.Close()
 	a, err := s.attach(ctx, sub, name, p, node)
@@ -78,12 +82,27 @@ func (s *Server) publish(ctx context.Context, want request.Publish) (map[string]
 }
 
 // attachmentName is one for the volume where it has one user, so that two
-// attachments of a single-writer volume cannot exist (design.md §3).
-func attachmentName(p v1alpha1.Slice, nodeID string) string {
-	if request.SingleNode(p.GetAccessMode()) {
-		return identity.AttachmentName(string(p.GetUID()))
+// attachments of a single-writer volume cannot exist (design.md §3). A volume that
+// many nodes read has one writer too, until its journal is replayed: the node that
+// comes first does that alone, and keeps the attachment by which it did.
+func (s *Server) attachmentName(ctx context.Context, p v1alpha1.Slice, nodeID string) (string, error) {
+	alone, shared := identity.AttachmentName(string(p.GetUID())), identity.SharedAttachmentName(string(p.GetUID()), nodeID)
+	switch mode := p.GetAccessMode(); {
+	case request.SingleNode(mode):
+		return alone, nil
+	case mode != v1alpha1.ReadOnlyMany:
+		return shared, nil
+	case !p.GetFilesystemStatus().Recovered():
+		return alone, nil
 	}
-	return identity.SharedAttachmentName(string(p.GetUID()), nodeID)
+	first := newAttachment()
+	if err := s.client.Get(ctx, s.key(alone), first); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read NVMeVolumeAttachment %s: %w", alone, err)
+	}
+	if first.Spec.NodeID == nodeID {
+		return alone, nil
+	}
+	return shared, nil
 }
 
 // attach returns the node's attachment, made now or before. One of the same
@@ -117,6 +136,9 @@ func (s *Server) attach(ctx context.Context, sub *await.Subscription[*v1alpha1.N
 			return nil, refusef(errState, "access of node %s is still being revoked (%s)", a.Spec.NodeID, access(a))
 		case a.Spec.NodeID != nodeID:
 			if err := s.takeOver(ctx, a); err != nil {
+				if p.GetAccessMode() == v1alpha1.ReadOnlyMany {
+					err = fmt.Errorf("the first node that reads the volume replays its journal, alone: %w", err)
+				}
 				return nil, err
 			}
 		case a.DeletionTimestamp == nil:

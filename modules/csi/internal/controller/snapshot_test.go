@@ -227,17 +227,23 @@ func TestDeleteOfAVolumeThatSnapshotsNeedIsRefused(t *testing.T) {
 	h.must(h.delete(h.within(enough), id))
 }
 
+// formatted records a filesystem of the Volume, as its first node and distort-agent do.
+func (h *harness) formatted(name string, t v1alpha1.FilesystemType) {
+	h.t.Helper()
+	var v v1alpha1.Volume
+	key := client.ObjectKey{Name: name}
+	h.must(server.Client().Get(h.within(enough), key, &v))
+	before, at := v.DeepCopy(), metav1.Now()
+	v.Status.Filesystem = &v1alpha1.FilesystemStatus{Type: t, UUID: identity.FilesystemUUID(string(v.UID)), FormattedAt: &at}
+	h.must(server.Client().Status().Patch(h.within(enough), &v, client.MergeFrom(before)))
+	shows(h, key, func(v *v1alpha1.Volume) bool { return v.Status.Filesystem != nil })
+}
+
 // What is made of a source has its filesystem, which is never made anew.
 func TestAVolumeHasTheFilesystemOfItsSource(t *testing.T) {
 	h := newPoolHarness(t, controlplanetest.Behaviour{})
 	volume := h.created("pvc-1", pool)
-	var v v1alpha1.Volume
-	key := client.ObjectKey{Name: "pvc-1"}
-	h.must(server.Client().Get(h.within(enough), key, &v))
-	before, at := v.DeepCopy(), metav1.Now()
-	v.Status.Filesystem = &v1alpha1.FilesystemStatus{Type: v1alpha1.XFS, UUID: identity.FilesystemUUID(string(v.UID)), FormattedAt: &at}
-	h.must(server.Client().Status().Patch(h.within(enough), &v, client.MergeFrom(before)))
-	shows(h, key, func(v *v1alpha1.Volume) bool { return v.Status.Filesystem != nil })
+	h.formatted("pvc-1", v1alpha1.XFS)
 	_, err := h.CreateVolume(h.within(enough), createRequest("pvc-2", pool, fromVolume(volume)))
 	wantError(t, err, codes.InvalidArgument, "filesystem xfs", "ext4")
 	if n := len(h.volumes()); n != 1 {

@@ -27,6 +27,8 @@ func (s *Server) sourceIsThere(ctx context.Context, f *family, want request.Crea
 	case err != nil:
 	case want.Size < size:
 		err = refusef(request.ErrOutOfRange, "the source has %d bytes, asked for are %d", size, want.Size)
+	case formatted == nil && want.Access.Mode == v1alpha1.ReadOnlyMany:
+		err = refusef(errState, "the source has no filesystem yet, and no node could make one in a volume of access mode %s", want.Access.Mode)
 	case formatted != nil && want.Access.Filesystem != "" && want.Access.Filesystem != formatted.Type:
 		err = refusef(request.ErrInvalid, "the source has filesystem %s, asked for is %s", formatted.Type, want.Access.Filesystem)
 	}

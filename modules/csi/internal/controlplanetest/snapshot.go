@@ -33,6 +33,7 @@ func (s *Stub) takeOrDrop(ctx context.Context, b Behaviour, o *v1alpha1.Snapshot
 	}
 	at := metav1.Now()
 	st.Size, st.CreatedAt, st.ReadyToUse, st.PoolGUID = v.Status.ActualCapacity, &at, true, PoolGUID
+	st.Filesystem = v.Status.Filesystem.DeepCopy()
 	st.BackendName, st.BackendGUID = v.Status.DatasetPath+"@"+o.Name, "2"
 	setCondition(o, &st.Conditions, v1alpha1.ConditionReadyToUse, true, v1alpha1.ReasonSnapshotTaken, "taken")
 	return s.patchStatus(ctx, o, old)

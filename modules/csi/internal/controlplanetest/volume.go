@@ -119,6 +119,13 @@ func (s *Stub) attachment(ctx context.Context, b Behaviour, a *v1alpha1.NVMeVolu
 	if a.Status.Filesystem == nil {
 		a.Status.Filesystem = v.GetFilesystemStatus()
 	}
+	if a.Status.Filesystem.Recovered() && !v.GetFilesystemStatus().Recovered() {
+		oldV := copyOf(v)
+		v.SetFilesystemStatus(a.Status.Filesystem)
+		if err := s.patchStatus(ctx, v, oldV); err != nil {
+			return err
+		}
+	}
 	if b.Granted != nil {
 		if err := b.Granted(v, a); err != nil {
 			return err

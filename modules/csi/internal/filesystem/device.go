@@ -19,6 +19,9 @@ type Devices interface {
 	// OpenExclusive claims the device as a mount does, and fails with EBUSY when
 	// it is claimed already. Until the Closer is closed it cannot be mounted.
 	OpenExclusive(path string) (io.Closer, error)
+	// SetReadOnly lets the kernel refuse writes to the device, or take them again
+	// (BLKROSET), of every program and filesystem of this host.
+	SetReadOnly(path string, readOnly bool) error
 	// Number is the number of the block device node at path; symbolic links are
 	// not followed.
 	Number(path string) (blockdev.Number, error)
@@ -53,6 +56,23 @@ func (LinuxDevices) Open(path string) (Reader, error) {
 // OpenExclusive implements Devices.
 func (LinuxDevices) OpenExclusive(path string) (io.Closer, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NOFOLLOW, 0)
+}
+
+// SetReadOnly implements Devices.
+func (LinuxDevices) SetReadOnly(path string, readOnly bool) (err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	value := 0
+	if readOnly {
+		value = 1
+	}
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.BLKROSET, value); err != nil {
+		return &os.PathError{Op: "BLKROSET", Path: path, Err: err}
+	}
+	return nil
 }
 
 // Number implements Devices.

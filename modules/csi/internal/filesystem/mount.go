@@ -75,6 +75,17 @@ func (h *Host) MountDevice(ctx context.Context, device string, is func(blockdev.
 	return h.verify(resolved, same)
 }
 
+// SetReadOnly lets the kernel refuse writes to a device, or take them again. A
+// filesystem with a journal to replay cannot be mounted from one that refuses
+// them (EROFS), since even a mount for reading replays it.
+func (h *Host) SetReadOnly(ctx context.Context, device string, readOnly bool) error {
+	err := h.calls.Do(ctx, fmt.Sprintf("set %s read-only: %t", device, readOnly), func() error { return h.devices.SetReadOnly(device, readOnly) })
+	if err != nil {
+		return fmt.Errorf("set %s read-only: %t: %w", device, readOnly, err)
+	}
+	return nil
+}
+
 // only is true when exactly one mount is at the path and it is the wanted one,
 // false when there is none.
 func (h *Host) only(resolved string, same func(Mount) bool) (bool, error) {

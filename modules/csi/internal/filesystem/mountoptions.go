@@ -53,6 +53,12 @@ func (o MountOptions) ReadOnly() MountOptions {
 	return o
 }
 
+// Writable returns the options without ro.
+func (o MountOptions) Writable() MountOptions {
+	o.flags &^= unix.MS_RDONLY
+	return o
+}
+
 // text is what the kernel gets for a filesystem. XFS refuses to mount a clone
 // beside its source, whose UUID it has (known fault SN1); that the device is the
 // volume's was proved by its namespace.

@@ -35,6 +35,8 @@ type Record struct {
 	// StartedAt is when mkfs was about to run, FormattedAt when its result had
 	// been read back; zero when it did not happen.
 	StartedAt, FormattedAt time.Time
+	// RecoveredAt is when the journal of a volume that many nodes read was replayed.
+	RecoveredAt time.Time
 }
 
 // Started tells whether mkfs may have run.
@@ -42,6 +44,9 @@ func (r Record) Started() bool { return !r.StartedAt.IsZero() || !r.FormattedAt.
 
 // Finished tells whether the filesystem was made and read back.
 func (r Record) Finished() bool { return !r.FormattedAt.IsZero() }
+
+// Recovered tells whether nodes only read the filesystem from now on.
+func (r Record) Recovered() bool { return !r.RecoveredAt.IsZero() }
 
 // Recorder keeps the record in the control plane. Save returns only when the
 // record cannot be lost any more.

@@ -50,6 +50,7 @@ func (r *Recorder) Load(ctx context.Context, ref formatonce.AttachmentRef) (form
 	}
 	return formatonce.Record{
 		Type: filesystem.Type(f.Type), UUID: f.UUID, StartedAt: fromAPI(f.FormatStartedAt), FormattedAt: fromAPI(f.FormattedAt),
+		RecoveredAt: fromAPI(f.RecoveredAt),
 	}, nil
 }
 
@@ -69,6 +70,7 @@ func (r *Recorder) Save(ctx context.Context, ref formatonce.AttachmentRef, recor
 		{"add", "/status/filesystem", v1alpha1.FilesystemStatus{
 			Type: v1alpha1.FilesystemType(record.Type), UUID: record.UUID,
 			FormatStartedAt: toAPI(record.StartedAt), FormattedAt: toAPI(record.FormattedAt),
+			RecoveredAt: toAPI(record.RecoveredAt),
 		}},
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -56,6 +57,9 @@ func code(err error) codes.Code {
 		return codes.AlreadyExists
 	case is(formatonce.ErrRefused), is(initiator.ErrForeign), is(initiator.ErrAmbiguous),
 		is(initiator.ErrUnsupported), is(filesystem.ErrNotMounted), is(filesystem.ErrDamaged), is(filesystem.ErrInUse):
+		return codes.FailedPrecondition
+	case is(unix.EROFS):
+		// A journal that may not be replayed, since many nodes read the volume.
 		return codes.FailedPrecondition
 	case errors.As(err, &missing) && missing.Reason == initiator.OtherIdentity:
 		return codes.FailedPrecondition

@@ -43,6 +43,7 @@ type Filesystems interface {
 	MountsAt(path string) ([]filesystem.Mount, error)
 	MountDevice(ctx context.Context, device string, is func(blockdev.Number) bool, target string, t filesystem.Type, o filesystem.MountOptions) error
 	Bind(ctx context.Context, source, target string, readOnly bool) error
+	SetReadOnly(ctx context.Context, device string, readOnly bool) error
 	BindDevice(ctx context.Context, device string, is func(blockdev.Number) bool, target string) error
 	Unmount(ctx context.Context, target string) error
 	Check(ctx context.Context, device string, t filesystem.Type) error
@@ -81,7 +82,7 @@ type Options struct {
 	// Timeout bounds an RPC whose caller sets no deadline, or a later one; 0
 	// means 2 min, which is kubelet's.
 	Timeout time.Duration
-	// Now is the clock of the format records; nil means time.Now.
+	// Now is the clock of the filesystem records; nil means time.Now.
 	Now func() time.Time
 	// Log gets what goes wrong beside an answer; the zero Logger discards it.
 	Log logr.Logger
@@ -98,7 +99,9 @@ type Server struct {
 	initiator       Initiator
 	filesystems     Filesystems
 	records         Records
+	recorder        formatonce.Recorder
 	formatter       *formatonce.Formatter
+	now             func() time.Time
 	timeout         time.Duration
 	log             logr.Logger
 	busy            inflight.Set
@@ -114,12 +117,15 @@ func New(o Options) (*Server, error) {
 	case o.Initiator == nil, o.Filesystems == nil, o.Records == nil, o.Recorder == nil:
 		return nil, fmt.Errorf("node service: initiator, filesystems, records and recorder are required")
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	s := &Server{
 		nodeID: o.NodeID, hostNQN: identity.HostNQN(o.NodeID), hostID: identity.HostID(o.NodeID),
 		topology: maps.Clone(o.Topology), maxVolumes: o.MaxVolumes,
 		initiator: o.Initiator, filesystems: o.Filesystems, records: o.Records,
-		formatter: formatonce.New(o.Filesystems, o.Recorder, o.Now),
-		timeout:   o.Timeout, log: o.Log,
+		recorder: o.Recorder, formatter: formatonce.New(o.Filesystems, o.Recorder, o.Now), now: o.Now,
+		timeout: o.Timeout, log: o.Log,
 	}
 	if s.timeout <= 0 {
 		s.timeout = 2 * time.Minute

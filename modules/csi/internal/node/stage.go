@@ -160,11 +160,14 @@ func (s *Server) mountStage(ctx context.Context, r stageRequest, device initiato
 	if err != nil {
 		return err
 	}
-	if r.readOnly {
-		options = options.ReadOnly()
-	}
 	mount := func() error {
 		return s.filesystems.MountDevice(ctx, device.Path, device.Is, r.stagingPath, fsType, options)
+	}
+	if r.readOnly {
+		if err := s.replayOnce(ctx, r, device, fsType, options.Writable()); err != nil {
+			return err
+		}
+		mount = func() error { return s.mountReader(ctx, r, device, fsType, options.ReadOnly()) }
 	}
 	if r.context.CheckFilesystem {
 		if err := s.checkFilesystem(ctx, r, device, fsType, mount); err != nil {
@@ -174,7 +177,12 @@ func (s *Server) mountStage(ctx context.Context, r stageRequest, device initiato
 	if err := mount(); err != nil {
 		return err
 	}
-	// The volume may have grown while no node had it, or be a copy of a smaller.
+	return s.fill(ctx, device)
+}
+
+// fill grows a filesystem that is smaller than its device: the volume may have grown
+// while no node had it, or be a copy of a smaller one.
+func (s *Server) fill(ctx context.Context, device initiator.Device) error {
 	m, found, err := s.writable(device)
 	if err != nil || !found {
 		return err

@@ -89,6 +89,9 @@ func ParseCreateVolume(r *csi.CreateVolumeRequest, d Defaults) (CreateVolume, er
 		return CreateVolume{}, err
 	}
 	// A request that breaks a rule is told so, whether its source exists or not.
+	if access.Mode == v1alpha1.ReadOnlyMany && r.GetVolumeContentSource() == nil {
+		return CreateVolume{}, invalidf("access mode %s: a volume without volume_content_source is empty, and no node could ever write to this one", access.Mode)
+	}
 	source, err := parseSource(r.GetVolumeContentSource(), p.kind, d.Namespace)
 	if err != nil {
 		return CreateVolume{}, err
@@ -110,8 +113,6 @@ func (p parameters) complete(a Access) (Access, error) {
 	switch {
 	case a.Mode == v1alpha1.ReadWriteMany && !p.allowMultiWriter:
 		return Access{}, invalidf("access mode %s: several nodes may write a raw block volume only if parameter %s is \"true\"", a.Mode, ParameterAllowMultiWriter)
-	case a.Mode == v1alpha1.ReadOnlyMany:
-		return Access{}, invalidf("access mode %s: a new volume is empty, and no node could ever write to this one", a.Mode)
 	case a.Type == v1alpha1.AccessBlock && p.context.MkfsOptions != "":
 		return Access{}, invalidf("parameter %s: a raw block volume has no filesystem", volumecontext.KeyMkfsOptions)
 	case a.Type == v1alpha1.AccessBlock && p.context.CheckFilesystem:

@@ -176,12 +176,16 @@ func TestParseCreateVolumeRefusesAndNamesTheRule(t *testing.T) {
 		"an unknown filesystem":       {parameter("csi.storage.k8s.io/fstype", "btrfs"), []string{`"btrfs"`, `want "ext4" or "xfs"`}},
 		"a boolean of another tongue": {parameter("allow-multi-writer", "yes"), []string{`"yes"`, `"true" or "false"`}},
 
-		"no capability":              {capabilities(), []string{"volume_capabilities are missing"}},
-		"an empty capability":        {capabilities(&capability{}), []string{"access mode UNKNOWN"}},
-		"no access type":             {capabilities(&capability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: writer}}), []string{"neither"}},
-		"a filesystem for many":      {capabilities(mount(writers, "")), []string{"a filesystem has one writer"}},
-		"shared without asking":      {capabilities(block(writers)), []string{"allow-multi-writer"}},
-		"an empty volume to read":    {capabilities(mount(readers, "")), []string{"no node could ever write"}},
+		"no capability":           {capabilities(), []string{"volume_capabilities are missing"}},
+		"an empty capability":     {capabilities(&capability{}), []string{"access mode UNKNOWN"}},
+		"no access type":          {capabilities(&capability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: writer}}), []string{"neither"}},
+		"a filesystem for many":   {capabilities(mount(writers, "")), []string{"a filesystem has one writer"}},
+		"shared without asking":   {capabilities(block(writers)), []string{"allow-multi-writer"}},
+		"an empty volume to read": {capabilities(mount(readers, "")), []string{"no node could ever write"}},
+		"a drive's volume to read": {func(r *create) {
+			r.VolumeCapabilities = []*capability{mount(readers, "")}
+			r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: "x"}}}
+		}, []string{"neither restored nor cloned"}},
 		"a raw volume to read":       {capabilities(block(readers)), []string{"raw device"}},
 		"both access types":          {capabilities(mount(writer, ""), block(writer)), []string{"mount and block"}},
 		"two filesystems":            {capabilities(mount(writer, "ext4"), mount(writer, "xfs")), []string{"ext4 and xfs"}},

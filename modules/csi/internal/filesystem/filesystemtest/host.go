@@ -27,6 +27,9 @@ type Medium struct {
 	Type, UUID string
 	// Size is that of the filesystem in bytes; 0 is the whole device.
 	Size int64
+	// Journal tells that it has to be replayed; Replays counts how often it was.
+	Journal bool
+	Replays int
 	// Damage is what a check finds, empty for nothing.
 	Damage string
 	// Errors are those that the kernel has met in it.
@@ -55,7 +58,7 @@ type Host struct {
 	Resolve func(path string) (Device, bool)
 	// Fault, when set, is asked before ("blkid <path>", "check <path>", "statfs
 	// <path>") and before and, with " done" added, after each effect ("mkfs
-	// <path>", "grow <path>", "mount <target>", "unmount <target>").
+	// <path>", "grow <path>", "mount <target>", "unmount <target>", "readonly <path>").
 	// An error is the call's answer; before, the effect does not happen. It is
 	// called without locks and may block. Set it before use.
 	Fault func(op string) error
@@ -63,7 +66,9 @@ type Host struct {
 	mu     sync.Mutex
 	media  map[string]*Medium
 	mounts []mount
-	ran    [][]string
+	// refusing are the devices that take no writes.
+	refusing map[blockdev.Number]bool
+	ran      [][]string
 }
 
 type mount struct {
@@ -79,7 +84,7 @@ var (
 
 // New returns a host without devices and mounts.
 func New(resolve func(path string) (Device, bool)) *Host {
-	return &Host{Resolve: resolve, media: map[string]*Medium{}}
+	return &Host{Resolve: resolve, media: map[string]*Medium{}, refusing: map[blockdev.Number]bool{}}
 }
 
 // Options make a filesystem.Host that runs on this host.

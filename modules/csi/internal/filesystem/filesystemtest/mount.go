@@ -41,9 +41,46 @@ func (h *Host) Mount(source, target, fsType string, flags uintptr, data string) 
 		case m.Type != fsType:
 			return unix.EINVAL
 		}
+		if err := h.replay(m, device.Number, flags); err != nil {
+			return err
+		}
 		h.add(target, filesystem.Mount{Number: device.Number, Root: "/", FSType: fsType, Source: source}, flags, blockdev.Number{})
 		return nil
 	})
+}
+
+// replay is what ext4 and xfs do first, also when they are mounted for reading.
+func (h *Host) replay(m *Medium, device blockdev.Number, flags uintptr) error {
+	refuses := h.refusing[device]
+	switch {
+	case refuses && flags&unix.MS_RDONLY == 0:
+		return unix.EACCES
+	case refuses && m.Journal:
+		return unix.EROFS
+	case m.Journal:
+		m.Journal = false
+		m.Replays++
+	}
+	return nil
+}
+
+// SetReadOnly implements filesystem.Devices.
+func (h *Host) SetReadOnly(path string, readOnly bool) error {
+	device, found := h.Resolve(path)
+	if !found {
+		return unix.ENOENT
+	}
+	return h.around("readonly "+path, func() error {
+		h.refusing[device.Number] = readOnly
+		return nil
+	})
+}
+
+// Refuses tells whether the device takes no writes.
+func (h *Host) Refuses(device blockdev.Number) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refusing[device]
 }
 
 func (h *Host) add(target string, m filesystem.Mount, flags uintptr, node blockdev.Number) {
