@@ -13,7 +13,8 @@ import (
 
 // steps are what suites need that the lab does not boot from.
 var steps = map[string][]string{
-	"pools": {prepare.StepZFS, prepare.StepAttacher, prepare.StepHelm},
+	"pools":   {prepare.StepZFS, prepare.StepAttacher, prepare.StepHelm},
+	"volumes": {prepare.StepHelm},
 }
 
 // Prepare makes what the named suites need, all suites when none is named. It is done

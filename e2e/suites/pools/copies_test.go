@@ -2,9 +2,14 @@ package pools
 
 import (
 	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/distort-io/distort/e2e/internal/flow"
+	"github.com/distort-io/distort/e2e/internal/prepare"
 	"github.com/distort-io/distort/e2e/internal/suite"
 	"github.com/distort-io/distort/e2e/internal/zpool"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -47,6 +52,52 @@ func cloned(t *testing.T, w *world) {
 	w.mustHave(t, source, first, was)
 	w.mustHave(t, clone, second, written)
 }
+
+// The snapshot was taken while its source was mounted, so the copy has a journal to
+// replay, which the first of its readers does alone.
+func read(t *testing.T, w *world) {
+	const name = "readers"
+	ctx := t.Context()
+	was, err := w.Checksum(ctx, restore, file)
+	suite.Must(t, err)
+	volume := w.provision(t, flow.Claim{Name: name, Size: "320Mi", AccessMode: corev1.ReadOnlyMany, From: flow.FromSnapshot(snapshot)})
+	pods := map[string]string{name + "-1": first, name + "-2": second}
+	for pod, node := range pods {
+		suite.Must(t, w.CreatePod(ctx, flow.Pod{Name: pod, Image: prepare.WorkloadImage, Claim: name, Node: node}))
+	}
+	for pod, node := range pods {
+		suite.Must(t, w.WaitRunning(ctx, pod, node, 4*time.Minute))
+		w.mustHave(t, pod, node, was)
+		if out, err := w.Exec(ctx, pod, "sh", "-c", "echo x >"+flow.DataDir+"/more"); err == nil {
+			t.Errorf("pod %s has written: %s", pod, out)
+		}
+		mib, err := w.FilesystemMiB(ctx, pod)
+		suite.Must(t, err)
+		if mib < 270 {
+			t.Errorf("the filesystem in pod %s has %d MiB, want those of the 320 MiB of the claim less its own tables", pod, mib)
+		}
+		flags, err := suite.Guest(t, w.lab, node).Output(ctx, "sh", "-c", readOnly, volume.Status.TargetNQN)
+		suite.Must(t, err)
+		if strings.TrimSpace(flags) != "1" {
+			t.Errorf("the device on %s takes writes: blockdev --getro says %q", node, flags)
+		}
+	}
+	volume, err = w.PoolVolume(ctx, name)
+	suite.Must(t, err)
+	if !volume.Status.Filesystem.Recovered() {
+		t.Errorf("two nodes read Volume %s, and it does not say that its journal was replayed: %+v", volume.Name, volume.Status.Filesystem)
+	}
+	for pod := range pods {
+		suite.Must(t, w.DeletePod(ctx, pod))
+	}
+	suite.Must(t, w.DeleteClaim(ctx, name))
+}
+
+// readOnly prints whether the device of a subsystem takes no writes.
+const readOnly = `for s in /sys/class/nvme-subsystem/*; do
+	[ "$(cat $s/subsysnqn)" = "$0" ] || continue
+	for n in $s/nvme*n*; do blockdev --getro /dev/$(basename $n); done
+done`
 
 // Zvol, device and filesystem: what Kubernetes says is what ZFS says.
 func grown(t *testing.T, w *world) {

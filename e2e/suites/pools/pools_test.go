@@ -4,20 +4,16 @@
 package pools
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/distort-io/distort/e2e/internal/command"
 	"github.com/distort-io/distort/e2e/internal/flow"
 	"github.com/distort-io/distort/e2e/internal/guestexec"
 	"github.com/distort-io/distort/e2e/internal/install"
 	"github.com/distort-io/distort/e2e/internal/lab"
 	"github.com/distort-io/distort/e2e/internal/layout"
 	"github.com/distort-io/distort/e2e/internal/prepare"
-	"github.com/distort-io/distort/e2e/internal/repo"
 	"github.com/distort-io/distort/e2e/internal/suite"
 	"github.com/distort-io/distort/e2e/internal/zpool"
 	"github.com/distort-io/distort/modules/api/v1alpha1"
@@ -56,7 +52,7 @@ func TestPools(t *testing.T) {
 	w := &world{Flow: suite.Flow(t, l, namespace), lab: l, node: "storage", storage: suite.Guest(t, l, "storage")}
 	ctx := t.Context()
 	suite.Must(t, l.ServeSnapshots(ctx, made))
-	upgrade(t, l, made, "snapshots.enabled")
+	suite.Upgrade(t, l, made, install.Chart{Enable: []string{"snapshots.enabled"}})
 
 	suite.Must(t, zpool.Load(ctx, w.storage, made[prepare.StepZFS]))
 	var err error
@@ -74,6 +70,7 @@ func TestPools(t *testing.T) {
 	}{
 		{"a volume that is restored has what the snapshot had", restored},
 		{"a volume that is cloned goes its own way", cloned},
+		{"pods on two nodes read one copy, and none writes", read},
 		{"a zvol grows under its pod", grown},
 		{"a zvol is given another compression under its pod", recompressed},
 		{"a pool that nobody declared stops every change and no I/O", unowned("beside", importStranger, removeStranger)},
@@ -92,21 +89,7 @@ func TestPools(t *testing.T) {
 	for _, place := range seen {
 		t.Log(place)
 	}
-	upgrade(t, l, made)
-}
-
-// upgrade upgrades the chart with these values turned on.
-func upgrade(t *testing.T, l *lab.Lab, made prepare.Artifacts, enable ...string) {
-	t.Helper()
-	root, err := repo.Root()
-	suite.Must(t, err)
-	log, err := os.OpenFile(filepath.Join(l.LogDir(), "helm.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	suite.Must(t, err)
-	defer log.Close()
-	chart := install.Chart{
-		Helm: filepath.Join(made[prepare.StepHelm], "helm"), Repo: root, Kubeconfig: l.Kubeconfig(), Enable: enable, Run: command.Runner{Log: log},
-	}
-	suite.Must(t, chart.Install(t.Context()))
+	suite.Upgrade(t, l, made, install.Chart{})
 }
 
 // provision makes a claim and waits for its volume.
