@@ -30,6 +30,22 @@ func (l *Lab) PowerOff(ctx context.Context, name string) error {
 	return l.WaitOff(ctx, name, offTimeout)
 }
 
+// Freeze stops the guest's clock and processors: it answers nothing, and nobody who
+// waits for it is told so. Thaw lets it go on.
+func (l *Lab) Freeze(name string) error { return l.command(name, "stop") }
+
+// Thaw lets a frozen guest go on.
+func (l *Lab) Thaw(name string) error { return l.command(name, "cont") }
+
+func (l *Lab) command(name, command string) error {
+	monitor, err := l.monitor(name)
+	if err != nil {
+		return err
+	}
+	defer monitor.close()
+	return monitor.run(command, nil)
+}
+
 // Shutdown takes a guest down as an ordinary host goes down, with whatever is
 // mounted, and returns how long that took. A guest that is not off in time is an
 // error that says what it printed last.

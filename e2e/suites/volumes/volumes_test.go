@@ -37,6 +37,8 @@ func TestVolumes(t *testing.T) {
 		{"a volume in use outlives driver and kubelet", processesKilled},
 		{"filesystem and mount are what the class asks for", filesystemParameters},
 		{"a volume's health is what the kernel says", health},
+		{"a target that answers nothing holds up no call", unanswered},
+		{"a node takes as many volumes as the chart says", maxVolumes},
 		{"growth past what is free changes nothing", growthRefused},
 		{"a volume that no pod uses grows at its next use", grownOffline},
 		{"a raw device grows under its pod", rawDeviceGrown},
