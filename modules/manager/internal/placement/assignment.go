@@ -92,7 +92,7 @@ func (l *Ledger) undecide(uid types.UID) Change {
 		delete(l.decidedFor, d.device)
 	}
 	if device := l.devices[d.device]; device != nil {
-		return l.rebuild(device.Spec.NodeName)
+		return l.rebuildDrive(device)
 	}
 	return Change{}
 }

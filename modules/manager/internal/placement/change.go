@@ -63,21 +63,27 @@ func difference(before, after *Node) Change {
 		!slices.Equal(before.Transports, after.Transports) || !slices.Equal(before.Backends, after.Backends) || before.Name != after.Name
 	for i := range after.Drives {
 		drive := &after.Drives[i]
-		old := known[drive.Device]
+		change.merge(driveDifference(after, nodeChanged, known[drive.Device], drive))
 		delete(known, drive.Device)
-		if old == nil || old.Free != drive.Free || old.Claim != drive.Claim {
-			change.Devices = append(change.Devices, drive.Device)
-		}
-		change.Reasons = change.Reasons || old == nil || old.Refusal != drive.Refusal || old.Free != drive.Free || old.Contiguous != drive.Contiguous || !slices.Equal(old.Holders, drive.Holders)
-		usable := after.Refusal == "" && drive.Refusal == ""
-		change.Room = change.Room || usable && (nodeChanged || old == nil || drive.roomierThan(old))
 	}
 	change.merge(poolDifference(before, after, nodeChanged))
-	if len(change.Devices) > 0 || len(known) > 0 {
-		change.Nodes = []string{after.Name}
+	if len(known) > 0 {
+		change.Nodes = append(change.Nodes, after.Name)
 	}
 	change.Reasons = change.Reasons || nodeChanged || len(known) > 0
 	change.Devices = append(change.Devices, slices.Sorted(maps.Keys(known))...)
+	return change
+}
+
+// driveDifference tells what matters between two states of a drive of the node; old
+// is nil when there was none.
+func driveDifference(node *Node, nodeChanged bool, old, drive *Drive) Change {
+	var change Change
+	if old == nil || old.Free != drive.Free || old.Claim != drive.Claim {
+		change.Devices, change.Nodes = []string{drive.Device}, []string{node.Name}
+	}
+	change.Reasons = old == nil || old.Refusal != drive.Refusal || old.Free != drive.Free || old.Contiguous != drive.Contiguous || !slices.Equal(old.Holders, drive.Holders)
+	change.Room = node.Refusal == "" && drive.Refusal == "" && (nodeChanged || old == nil || drive.roomierThan(old))
 	return change
 }
 

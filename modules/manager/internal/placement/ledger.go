@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,15 +136,7 @@ func (l *Ledger) duplicate(serial string) bool {
 
 // position is where the node is, or belongs, in the snapshot.
 func (l *Ledger) position(name string) (int, bool) {
-	return slices.BinarySearchFunc(l.snapshot, name, func(n *Node, name string) int {
-		switch {
-		case n.Name < name:
-			return -1
-		case n.Name > name:
-			return 1
-		}
-		return 0
-	})
+	return slices.BinarySearchFunc(l.snapshot, name, func(n *Node, name string) int { return strings.Compare(n.Name, name) })
 }
 
 // rebuild derives a node of the snapshot anew and tells what became of it.
@@ -177,11 +170,42 @@ func (l *Ledger) rebuild(name string) Change {
 	return change
 }
 
-// rebuildSerial rebuilds every node that has a drive with this serial number.
+// rebuildDrive derives one drive of the snapshot anew. What happens to a volume
+// changes its drive alone, so the others of the node are not looked at.
+func (l *Ledger) rebuildDrive(device *v1alpha1.NVMeDevice) Change {
+	name := device.Spec.NodeName
+	at, known := l.position(name)
+	if !known {
+		return l.rebuild(name)
+	}
+	before := l.snapshot[at]
+	i, known := slices.BinarySearchFunc(before.Drives, device.Name, func(d Drive, name string) int { return strings.Compare(d.Device, name) })
+	if !known {
+		return l.rebuild(name)
+	}
+	after := *before
+	after.Drives = slices.Clone(before.Drives)
+	after.Drives[i] = l.describe(device, l.nodes[name])
+	l.snapshot[at] = &after
+	return driveDifference(&after, false, &before.Drives[i], &after.Drives[i])
+}
+
+// rebuildSerial rebuilds every drive with this serial number.
 func (l *Ledger) rebuildSerial(serial string) Change {
 	var change Change
 	for _, name := range l.bySerial.names(serial) {
-		change.merge(l.rebuild(l.devices[name].Spec.NodeName))
+		change.merge(l.rebuildDrive(l.devices[name]))
 	}
 	return change
+}
+
+// on are the devices that a drive is known as; several while it is moved.
+func (l *Ledger) on(drive DriveID) []*v1alpha1.NVMeDevice {
+	var devices []*v1alpha1.NVMeDevice
+	for _, name := range l.bySerial.names(drive.Serial) {
+		if device := l.devices[name]; device.Spec.NodeName == drive.Node {
+			devices = append(devices, device)
+		}
+	}
+	return devices
 }

@@ -202,14 +202,12 @@ func (l *Ledger) locate(p *v1alpha1.NVMePartition) Change {
 	l.put(at)
 	delete(l.waiting, p.UID)
 	delete(l.sent, p.UID)
-	change.merge(l.rebuild(at.drive.Node))
 	// Where it is not reserved it has to be, and where it is not placed it must not.
 	change.Devices = append(change.Devices, l.reservedOn.names(string(p.UID))...)
-	for name := range l.bySerial[at.drive.Serial] {
-		if device := l.devices[name]; device.Spec.NodeName == at.drive.Node {
-			change.Devices = append(change.Devices, name)
-			change.merge(l.recheck(device))
-		}
+	for _, device := range l.on(at.drive) {
+		change.merge(l.rebuildDrive(device))
+		change.Devices = append(change.Devices, device.Name)
+		change.merge(l.recheck(device))
 	}
 	return change
 }
@@ -233,11 +231,13 @@ func (l *Ledger) forget(uid types.UID) Change {
 		l.gone[uid] = struct{}{}
 	}
 	if at := l.remove(uid); at != nil {
-		change.merge(l.rebuild(at.drive.Node))
+		for _, device := range l.on(at.drive) {
+			change.merge(l.rebuildDrive(device))
+		}
 		change.Released = append(change.Released, at.drive.Serial)
 	}
 	for _, name := range reserved {
-		change.merge(l.rebuild(l.devices[name].Spec.NodeName))
+		change.merge(l.rebuildDrive(l.devices[name]))
 		change.Devices = append(change.Devices, name)
 	}
 	return change

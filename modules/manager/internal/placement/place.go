@@ -45,7 +45,7 @@ func (l *Ledger) Place(p *v1alpha1.NVMePartition) Attempt {
 					partition: v1alpha1.ObjectReference{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, claim: placement.Claim.UID,
 					Share: eligibility.Share{Backend: request.Backend, Size: request.Size, Uncarved: request.Size},
 				}})
-				change := l.rebuild(placement.Node)
+				change := l.rebuildDrive(l.devices[placement.Device])
 				change.Reserve = append(change.Reserve, placement.Device)
 				return change
 			}

@@ -85,7 +85,8 @@ func (l *Ledger) Wrote(device *v1alpha1.NVMeDevice) {
 // learn takes note of a state of a device, unless it is older than the known one.
 func (l *Ledger) learn(device *v1alpha1.NVMeDevice) Change {
 	var before []v1alpha1.Reservation
-	if old := l.devices[device.Name]; old != nil {
+	old := l.devices[device.Name]
+	if old != nil {
 		if old.UID == device.UID && !newer(device.ResourceVersion, old.ResourceVersion) {
 			return Change{}
 		}
@@ -98,6 +99,10 @@ func (l *Ledger) learn(device *v1alpha1.NVMeDevice) Change {
 	l.byNode.add(device.Spec.NodeName, device.Name)
 	l.bySerial.add(device.Spec.SerialNumber, device.Name)
 	change := l.compare(device.Name, before, device.Status.Reservations)
+	if old != nil && driveOf(old) != driveOf(device) {
+		change.merge(l.rebuild(old.Spec.NodeName))
+		change.merge(l.rebuildSerial(old.Spec.SerialNumber))
+	}
 	change.merge(l.rebuildSerial(device.Spec.SerialNumber))
 	change.merge(l.recheck(device))
 	change.Devices = append(change.Devices, device.Name)
