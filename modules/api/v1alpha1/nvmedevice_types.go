@@ -139,8 +139,9 @@ type NVMeDeviceStatus struct {
 	// goes when its partition is gone or is placed elsewhere. Written by
 	// distort-manager.
 	// +kubebuilder:validation:MaxItems=1024
-	// +listType=map
-	// +listMapKey=uid
+	// Atomic: distort-manager writes the whole list, and an owner of each entry would
+	// be as long in managedFields as the entry itself.
+	// +listType=atomic
 	// +optional
 	Reservations []Reservation `json:"reservations,omitempty"`
 	// LargestFreeExtent is the largest contiguous space in bytes that one new

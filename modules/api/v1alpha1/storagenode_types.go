@@ -148,8 +148,9 @@ type StorageNodeStatus struct {
 	// before a volume is placed; so managers that are active at once never give more
 	// than a pool has.
 	// +kubebuilder:validation:MaxItems=1024
-	// +listType=map
-	// +listMapKey=uid
+	// Atomic: distort-manager writes the whole list, and an owner of each entry would
+	// be as long in managedFields as the entry itself.
+	// +listType=atomic
 	// +optional
 	Reservations []PoolReservation `json:"reservations,omitempty"`
 	// Conditions are Ready and Audited.
