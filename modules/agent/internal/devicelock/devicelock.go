@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Locks are the locks of the devices of one kind, by their identity.
+// Locks are the locks of the devices of one kind, by their identity. The zero value
+// is ready.
 type Locks struct {
 	kind string
 
@@ -19,7 +20,7 @@ type Locks struct {
 
 // New returns Locks that are all free. The kind is how errors call a device, such
 // as "drive".
-func New(kind string) *Locks { return &Locks{kind: kind, locks: map[string]chan struct{}{}} }
+func New(kind string) *Locks { return &Locks{kind: kind} }
 
 // grace is how long Do waits, after ctx has ended, for change to tell what
 // stopped it.
@@ -61,6 +62,9 @@ func (l *Locks) of(id string) chan struct{} {
 	defer l.mu.Unlock()
 	lock, ok := l.locks[id]
 	if !ok {
+		if l.locks == nil {
+			l.locks = map[string]chan struct{}{}
+		}
 		lock = make(chan struct{}, 1)
 		l.locks[id] = lock
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/distort-io/distort/modules/agent/internal/devicelock"
 	"github.com/distort-io/distort/modules/agent/internal/export"
 	"github.com/distort-io/distort/modules/agent/internal/metrics"
 	"github.com/distort-io/distort/modules/agent/internal/telemetry"
@@ -60,8 +60,8 @@ type Reconciler struct {
 	// seen them.
 	written written.Memory[*v1alpha1.NVMePartition]
 	devices written.Memory[*v1alpha1.NVMeDevice]
-	// locking serialises changes of activeBackend.
-	locking sync.Mutex
+	// locking serialises changes of a drive's activeBackend.
+	locking devicelock.Locks
 }
 
 func (r *Reconciler) validate() error {

@@ -16,8 +16,11 @@ import (
 // and SPDK never share one (design.md §6). The change of a drive's object wakes
 // every partition on it, so a lock that was cleared just before is set again.
 func (r *Reconciler) lockDrive(ctx context.Context, s *scope) error {
-	r.locking.Lock()
-	defer r.locking.Unlock()
+	return r.locking.Do(ctx, s.drive.Serial, func(ctx context.Context) error { return r.takeDrive(ctx, s) })
+}
+
+// takeDrive does what lockDrive says, under the drive's lock.
+func (r *Reconciler) takeDrive(ctx context.Context, s *scope) error {
 	want := v1alpha1.ActiveBackend(s.partition.Spec.TargetBackend)
 	d, err := r.device(ctx, s.drive.Serial)
 	if err != nil {
@@ -47,7 +50,7 @@ func (r *Reconciler) device(ctx context.Context, serial string) (*v1alpha1.NVMeD
 }
 
 // unlockDrive gives the drive back when the partition is the last one on it. The
-// caller holds r.locking.
+// caller holds the drive's lock.
 func (r *Reconciler) unlockDrive(ctx context.Context, gone *v1alpha1.NVMePartition) error {
 	all, err := volume.OnDrive(ctx, r.Client, gone.Spec.ParentDeviceSerialNumber)
 	if err != nil {

@@ -119,11 +119,14 @@ func sliceName(p *v1alpha1.NVMePartition) string {
 }
 
 // release gives the drive back if this was the last partition on it, and drops
-// the finalizer. Both happen under one lock: of two partitions that go at once,
-// the second one finds that the first has gone.
+// the finalizer. Both happen under the drive's lock: of two partitions that go at
+// once, the second one finds that the first has gone.
 func (r *Reconciler) release(ctx context.Context, p *v1alpha1.NVMePartition) error {
-	r.locking.Lock()
-	defer r.locking.Unlock()
+	return r.locking.Do(ctx, p.Spec.ParentDeviceSerialNumber, func(ctx context.Context) error { return r.leaveDrive(ctx, p) })
+}
+
+// leaveDrive does what release says, under the drive's lock.
+func (r *Reconciler) leaveDrive(ctx context.Context, p *v1alpha1.NVMePartition) error {
 	if err := r.unlockDrive(ctx, p); err != nil {
 		return err
 	}
