@@ -116,16 +116,18 @@ func (h *host) blank(t *testing.T, d inventory.Drive) {
 // it open, as udev has for a moment after the test before closed it.
 func (h *host) forget(t *testing.T, d inventory.Drive, p inventory.Partition) {
 	t.Helper()
-	end := time.Now().Add(time.Minute)
+	again, end := time.NewTicker(50*time.Millisecond), time.After(time.Minute)
+	defer again.Stop()
 	for {
 		_, err := h.run.Run(t.Context(), command.New("partx", "-d", "--nr", strconv.Itoa(p.Number), "--", d.Path))
 		if err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		select {
+		case <-again.C:
+		case <-end:
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
