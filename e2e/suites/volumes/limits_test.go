@@ -87,14 +87,15 @@ func unanswered(t *testing.T, l *lab.Lab, f *flow.Flow) {
 		_, err := f.WriteFile(t.Context(), name, flow.DataDir+"/file", 1)
 		written <- err
 	}()
-	said, since := "", time.Now()
-	for ; said == "" && time.Since(since) < time.Minute; time.Sleep(time.Second) {
-		said = health()
-	}
-	t.Logf("after %s: %s", time.Since(since).Round(time.Second), said)
-	if said == "" {
-		t.Error("the driver finds nothing wrong")
-	}
+	since := time.Now()
+	suite.Must(t, flow.Eventually(t.Context(), "the driver says what is wrong", time.Minute, func(context.Context) (string, error) {
+		said := health()
+		if said == "" {
+			return "it finds nothing", nil
+		}
+		t.Logf("after %s: %s", time.Since(since).Round(time.Second), said)
+		return "", nil
+	}))
 	select {
 	case err := <-written:
 		t.Errorf("the write has ended while nobody answered: %v", err)
