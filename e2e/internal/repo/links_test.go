@@ -18,9 +18,11 @@ import (
 // page is a document of the repository.
 type page struct {
 	anchors, links []string
+	// code is what is set as code, in the text and in blocks.
+	code []string
 }
 
-// read finds the links and headings of a document.
+// read finds the links, headings and code of a document.
 func read(t *testing.T, path string) page {
 	t.Helper()
 	source, err := os.ReadFile(path)
@@ -38,6 +40,10 @@ func read(t *testing.T, path string) page {
 			p.links = append(p.links, string(n.Destination))
 		case *ast.Image:
 			p.links = append(p.links, string(n.Destination))
+		case *ast.CodeSpan:
+			p.code = append(p.code, string(n.Text(source)))
+		case *ast.FencedCodeBlock:
+			p.code = append(p.code, string(n.Lines().Value(source)))
 		case *ast.Heading:
 			if id, ok := n.AttributeString("id"); ok {
 				p.anchors = append(p.anchors, string(id.([]byte)))
@@ -51,15 +57,11 @@ func read(t *testing.T, path string) page {
 	return p
 }
 
-// TestLinksOfDocumentsLead: each relative link of a document names a file or folder of
-// the repository, and a heading of it if it has an anchor.
-func TestLinksOfDocumentsLead(t *testing.T) {
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+// documents reads all of the repository, by their paths.
+func documents(t *testing.T, root string) map[string]page {
+	t.Helper()
 	pages := map[string]page{}
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -73,7 +75,17 @@ func TestLinksOfDocumentsLead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked := 0
+	return pages
+}
+
+// TestLinksOfDocumentsLead: each relative link of a document names a file or folder of
+// the repository, and a heading of it if it has an anchor.
+func TestLinksOfDocumentsLead(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, checked := documents(t, root), 0
 	for path, p := range pages {
 		for _, link := range p.links {
 			to, err := url.Parse(link)
