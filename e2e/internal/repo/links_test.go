@@ -40,8 +40,10 @@ func read(t *testing.T, path string) page {
 			p.links = append(p.links, string(n.Destination))
 		case *ast.Image:
 			p.links = append(p.links, string(n.Destination))
-		case *ast.CodeSpan:
-			p.code = append(p.code, string(n.Text(source)))
+		case *ast.Text:
+			if n.Parent().Kind() == ast.KindCodeSpan {
+				p.code = append(p.code, string(n.Value(source)))
+			}
 		case *ast.FencedCodeBlock:
 			p.code = append(p.code, string(n.Lines().Value(source)))
 		case *ast.Heading:
