@@ -58,12 +58,14 @@ build: ## Build the programs into bin/
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./modules/nvmeof/cmd/nvmeofctl ./modules/manager/cmd/kubectl-distort
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Regenerate deepcopy, CRDs and the chart's copy of them
+generate: $(BIN)/controller-gen ## Regenerate deepcopy, CRDs, the chart's copy of them, and docs/reference
 	cd modules/api && $(BIN)/controller-gen object paths=./v1alpha1/... && \
 	  $(BIN)/controller-gen crd paths=./v1alpha1/... output:crd:dir=config/crd
 	mkdir -p $(CHART)/files/crds
 	rm -f $(CHART)/files/crds/*.yaml
 	cp modules/api/config/crd/*.yaml $(CHART)/files/crds/
+	rm -rf docs/reference
+	go run ./hack/tools/cmd/reference
 
 .PHONY: fmt
 fmt: ## Format the Go code
@@ -81,9 +83,10 @@ verify: fetch verify-generated verify-format verify-modules verify-mains release
 .PHONY: verify-generated
 verify-generated: $(BIN)/controller-gen
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
-	cp -r modules/api "$$scratch/before"; cp -r $(CHART)/files/crds "$$scratch/crds"; \
+	cp -r modules/api "$$scratch/before"; cp -r $(CHART)/files/crds "$$scratch/crds"; cp -r docs/reference "$$scratch/reference"; \
 	$(MAKE) --no-print-directory generate >/dev/null; \
-	diff -r "$$scratch/before" modules/api && diff -r "$$scratch/crds" $(CHART)/files/crds || \
+	diff -r "$$scratch/before" modules/api && diff -r "$$scratch/crds" $(CHART)/files/crds && \
+	  diff -r "$$scratch/reference" docs/reference || \
 	  { echo "generated files were stale; they are regenerated now: commit them" >&2; exit 1; }
 
 .PHONY: verify-format

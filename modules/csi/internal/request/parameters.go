@@ -12,16 +12,31 @@ import (
 // StorageClass parameters (design.md §7). The connection parameters and
 // mkfs-options are declared in package volumecontext.
 const (
+	// ParameterTargetBackend is what the volume is made of, and what exports it: kernel
+	// (a partition), spdk (a logical volume) or zfs (a zvol).
 	ParameterTargetBackend = "target-backend"
+	// ParameterVolumeManager is what cuts a drive: partition or lvol, which follows from
+	// the backend.
 	ParameterVolumeManager = "volume-manager"
-	ParameterTransport     = "transport"
-	ParameterSPDKCoreMask  = "spdk-core-mask"
-	ParameterFilesystem    = "csi.storage.k8s.io/fstype"
-	ParameterPool          = "pool"
-	ParameterBlockSize     = "blocksize"
-	ParameterCompression   = "compression"
-	ParameterNFSCIDRs      = "nfs-export-cidrs"
+	// ParameterTransport is rdma, the default, or tcp.
+	ParameterTransport = "transport"
+	// ParameterSPDKCoreMask is refused: a node has one target, whose cores the chart
+	// names.
+	ParameterSPDKCoreMask = "spdk-core-mask"
+	// ParameterFilesystem is ext4, the default, or xfs.
+	ParameterFilesystem = "csi.storage.k8s.io/fstype"
+	// ParameterPool is refused: volumes are placed on any pool that a StorageNode
+	// declares.
+	ParameterPool = "pool"
+	// ParameterBlockSize is the volblocksize of a zvol in bytes, a power of two.
+	ParameterBlockSize = "blocksize"
+	// ParameterCompression is a zvol's, such as lz4, zstd-3 or off.
+	ParameterCompression = "compression"
+	// ParameterNFSCIDRs is refused: this version exports nothing over NFS.
+	ParameterNFSCIDRs = "nfs-export-cidrs"
+	// ParameterNFSAccessMode is refused: this version exports nothing over NFS.
 	ParameterNFSAccessMode = "nfs-access-mode"
+	// ParameterNFSRootSquash is refused: this version exports nothing over NFS.
 	ParameterNFSRootSquash = "nfs-root-squash"
 	// ParameterAllowMultiWriter "true" is how a StorageClass asks for raw block
 	// volumes that several nodes write at once (design.md §6).

@@ -18,23 +18,28 @@ import (
 )
 
 // Keys of the volume context, which are also StorageClass parameters. The
-// ranges of the connection parameters are those of initiator.Params.Validate:
-//
-//	ctrl-loss-tmo     -1 to 86400 s, -1 (the default) waits for ever
-//	reconnect-delay    1 to 3600 s, default 10
-//	keep-alive-tmo     1 to 3600 s, default the kernel's
-//	fast-io-fail-tmo  -1 to 86400 s, -1 (the default) is off, not above ctrl-loss-tmo
-//	nr-io-queues       1 to 1024, default min(CPUs, 8)
-//	queue-size        16 to 1024, default the kernel's
+// ranges of the connection parameters are those of initiator.Params.Validate.
 const (
-	KeyCtrlLossTimeout   = "ctrl-loss-tmo"
-	KeyReconnectDelay    = "reconnect-delay"
-	KeyKeepAliveTimeout  = "keep-alive-tmo"
+	// KeyCtrlLossTimeout is for how many seconds the kernel tries to connect again,
+	// -1 to 86400; -1, the default, is for ever.
+	KeyCtrlLossTimeout = "ctrl-loss-tmo"
+	// KeyReconnectDelay is how many seconds are between two attempts, 1 to 3600;
+	// default 10.
+	KeyReconnectDelay = "reconnect-delay"
+	// KeyKeepAliveTimeout is after how many seconds without an answer a connection is
+	// lost, 1 to 3600; default the kernel's.
+	KeyKeepAliveTimeout = "keep-alive-tmo"
+	// KeyFastIOFailTimeout is after how many seconds without a connection I/O fails,
+	// -1 to 86400 and not above ctrl-loss-tmo; -1, the default, is never.
 	KeyFastIOFailTimeout = "fast-io-fail-tmo"
-	KeyIOQueues          = "nr-io-queues"
-	KeyQueueSize         = "queue-size"
-	// KeyMkfsOptions holds options for mkfs in the grammar of package
-	// mkfsoptions.
+	// KeyIOQueues is how many queues a connection has, 1 to 1024; default one for each
+	// CPU, up to 8.
+	KeyIOQueues = "nr-io-queues"
+	// KeyQueueSize is how many commands a queue holds, 16 to 1024; default the
+	// kernel's.
+	KeyQueueSize = "queue-size"
+	// KeyMkfsOptions are options of mkfs, from a closed list for each filesystem
+	// (package mkfsoptions).
 	KeyMkfsOptions = "mkfs-options"
 	// KeyCheckFilesystem "true" has the filesystem checked for damage before it
 	// is mounted on a node. A damaged one is refused, never repaired.
