@@ -239,6 +239,28 @@ func (h *harness) formatted(name string, t v1alpha1.FilesystemType) {
 	shows(h, key, func(v *v1alpha1.Volume) bool { return v.Status.Filesystem != nil })
 }
 
+// ... and its block size, which ZFS cannot change: another one is refused before anything
+// is made, of a volume and of its snapshot.
+func TestAVolumeHasTheBlockSizeOfItsSource(t *testing.T) {
+	h := newPoolHarness(t, controlplanetest.Behaviour{})
+	blocks := func(bytes string) func(*csi.CreateVolumeRequest) {
+		return func(r *csi.CreateVolumeRequest) { r.Parameters[request.ParameterBlockSize] = bytes }
+	}
+	volume := h.created("pvc-1", pool, blocks("8192"))
+	snapshot, err := h.snapshot("snap-1", volume)
+	h.must(err)
+	for i, from := range []func(*csi.CreateVolumeRequest){fromVolume(volume), fromSnapshot(snapshot.GetSnapshotId())} {
+		name := []string{"pvc-2", "pvc-3"}[i]
+		_, err := h.CreateVolume(h.within(enough), createRequest(name, pool, from, blocks("4096")))
+		wantError(t, err, codes.InvalidArgument, "blocksize 4096", "8192")
+		_, err = h.CreateVolume(h.within(enough), createRequest(name, pool, from, blocks("8192")))
+		h.must(err)
+	}
+	if n := len(h.volumes()); n != 3 {
+		t.Errorf("%d volumes, want the source and two of it", n)
+	}
+}
+
 // What is made of a source has its filesystem, which is never made anew.
 func TestAVolumeHasTheFilesystemOfItsSource(t *testing.T) {
 	h := newPoolHarness(t, controlplanetest.Behaviour{})

@@ -12,7 +12,8 @@ import (
 )
 
 // sourceIsThere refuses a volume whose source does not exist, is larger, or has another
-// filesystem, before anything is made. A volume that an earlier call asked for has its source already.
+// filesystem or block size, before anything is made. A volume that an earlier call asked
+// for has its source already.
 func (s *Server) sourceIsThere(ctx context.Context, f *family, want request.CreateVolume) error {
 	if want.Source == nil {
 		return nil
@@ -22,15 +23,17 @@ func (s *Server) sourceIsThere(ctx context.Context, f *family, want request.Crea
 	} else if err == nil {
 		return nil
 	}
-	size, formatted, err := s.contentOf(ctx, want.Source.Handle)
+	c, err := s.contentOf(ctx, want.Source.Handle)
 	switch {
 	case err != nil:
-	case want.Size < size:
-		err = refusef(request.ErrOutOfRange, "the source has %d bytes, asked for are %d", size, want.Size)
-	case formatted == nil && want.Access.Mode == v1alpha1.ReadOnlyMany:
+	case want.Size < c.size:
+		err = refusef(request.ErrOutOfRange, "the source has %d bytes, asked for are %d", c.size, want.Size)
+	case want.BlockSize != 0 && c.blockSize != 0 && want.BlockSize != c.blockSize:
+		err = refusef(request.ErrInvalid, "parameter %s %d: what is made of a source has its block size, %d", request.ParameterBlockSize, want.BlockSize, c.blockSize)
+	case c.filesystem == nil && want.Access.Mode == v1alpha1.ReadOnlyMany:
 		err = refusef(errState, "the source has no filesystem yet, and no node could make one in a volume of access mode %s", want.Access.Mode)
-	case formatted != nil && want.Access.Filesystem != "" && want.Access.Filesystem != formatted.Type:
-		err = refusef(request.ErrInvalid, "the source has filesystem %s, asked for is %s", formatted.Type, want.Access.Filesystem)
+	case c.filesystem != nil && want.Access.Filesystem != "" && want.Access.Filesystem != c.filesystem.Type:
+		err = refusef(request.ErrInvalid, "the source has filesystem %s, asked for is %s", c.filesystem.Type, want.Access.Filesystem)
 	}
 	if err != nil {
 		return fmt.Errorf("volume_content_source: %w", err)
@@ -38,27 +41,47 @@ func (s *Server) sourceIsThere(ctx context.Context, f *family, want request.Crea
 	return nil
 }
 
-// contentOf is the size in bytes of what is to be restored or cloned, and its format
-// record, nil when there is none.
-func (s *Server) contentOf(ctx context.Context, h handle.Handle) (int64, *v1alpha1.FilesystemStatus, error) {
+// content is what is to be restored or cloned.
+type content struct {
+	// size in bytes.
+	size int64
+	// filesystem is its format record, nil when there is none.
+	filesystem *v1alpha1.FilesystemStatus
+	// blockSize in bytes; 0 when it is not known: ZFS chose it, or the volume that the
+	// snapshot is of has gone. Then distort-agent refuses another one.
+	blockSize int32
+}
+
+func (s *Server) contentOf(ctx context.Context, h handle.Handle) (content, error) {
 	if h.Kind == handle.Snapshot {
 		snapshot, err := s.existingSnapshot(ctx, h)
 		if err != nil {
-			return 0, nil, err
+			return content{}, err
 		}
 		if snapshot.DeletionTimestamp != nil || !snapshot.Status.ReadyToUse {
-			return 0, nil, refusef(errNotYet, "Snapshot %s is not ready to use: %s", h.Name, snapshotProgress(snapshot))
+			return content{}, refusef(errNotYet, "Snapshot %s is not ready to use: %s", h.Name, snapshotProgress(snapshot))
 		}
-		return snapshot.Status.Size, snapshot.Status.Filesystem, nil
+		of := &v1alpha1.Volume{}
+		if err := s.client.Get(ctx, client.ObjectKey{Name: snapshot.Spec.Source.Name}, of); client.IgnoreNotFound(err) != nil {
+			return content{}, fmt.Errorf("read Volume %s: %w", snapshot.Spec.Source.Name, err)
+		}
+		if of.UID != snapshot.Spec.Source.UID {
+			of = &v1alpha1.Volume{}
+		}
+		return content{snapshot.Status.Size, snapshot.Status.Filesystem, of.Spec.VolBlockSize}, nil
 	}
 	v, err := s.existingVolume(ctx, h)
 	switch {
 	case err != nil:
-		return 0, nil, err
+		return content{}, err
 	case v.GetDeletionTimestamp() != nil:
-		return 0, nil, refusef(errState, "%s %s is being deleted", v1alpha1.KindVolume, h.Name)
+		return content{}, refusef(errState, "%s %s is being deleted", v1alpha1.KindVolume, h.Name)
 	case !v.IsCarved():
-		return 0, nil, refusef(errNotYet, "%s %s is not made yet", v1alpha1.KindVolume, h.Name)
+		return content{}, refusef(errNotYet, "%s %s is not made yet", v1alpha1.KindVolume, h.Name)
 	}
-	return v.GetActualSize(), v.GetFilesystemStatus(), nil
+	c := content{size: v.GetActualSize(), filesystem: v.GetFilesystemStatus()}
+	if zvol, ok := v.(*v1alpha1.Volume); ok {
+		c.blockSize = zvol.Spec.VolBlockSize
+	}
+	return c, nil
 }
