@@ -33,8 +33,8 @@ type Chart struct {
 	Kubeconfig string
 	// Set are values, as "path=text", beside those of e2e/values.yaml.
 	Set []string
-	// Enable are values that become true.
-	Enable []string
+	// Values are further ones, as "path=value", which may be numbers and booleans.
+	Values []string
 	// Run runs helm.
 	Run command.Runner
 }
@@ -53,8 +53,8 @@ func (c Chart) upgrade() []string {
 	for _, value := range c.Set {
 		args = append(args, "--set-string", value)
 	}
-	for _, value := range c.Enable {
-		args = append(args, "--set", value+"=true")
+	for _, value := range c.Values {
+		args = append(args, "--set", value)
 	}
 	return args
 }

@@ -52,7 +52,7 @@ func TestPools(t *testing.T) {
 	w := &world{Flow: suite.Flow(t, l, namespace), lab: l, node: "storage", storage: suite.Guest(t, l, "storage")}
 	ctx := t.Context()
 	suite.Must(t, l.ServeSnapshots(ctx, made))
-	suite.Upgrade(t, l, made, install.Chart{Enable: []string{"snapshots.enabled"}})
+	suite.Upgrade(t, l, made, install.Chart{Values: []string{"snapshots.enabled=true"}})
 
 	suite.Must(t, zpool.Load(ctx, w.storage, made[prepare.StepZFS]))
 	var err error

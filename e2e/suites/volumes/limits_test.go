@@ -39,7 +39,7 @@ func maxVolumes(t *testing.T, l *lab.Lab, f *flow.Flow) {
 			return fmt.Sprintf("CSINode has %v", n.Spec.Drivers), nil
 		}))
 	}
-	suite.Upgrade(t, l, made, install.Chart{Set: []string{"csiNode.maxVolumes=1"}})
+	suite.Upgrade(t, l, made, install.Chart{Values: []string{"csiNode.maxVolumes=1"}})
 	takes(1)
 	names := []string{"limit-1", "limit-2"}
 	for _, name := range names {
