@@ -52,7 +52,7 @@ func (m Machine) Arguments() []string {
 		"-nographic", "-no-reboot", "-nodefaults",
 		"-chardev", "file,id=console,append=on,path=" + escape(m.Console), "-serial", "chardev:console",
 		"-qmp", "unix:" + m.Monitor + ",server=on,wait=off",
-		"-kernel", m.Kernel, "-initrd", m.Initrd, "-append", kernelCommandLine,
+		"-kernel", m.Kernel, "-initrd", m.Initrd, "-append", kernelCommandLine + clockParameter(),
 		"-netdev", "tap,id=net0,ifname=" + m.Tap + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=net0,romfile=,mac=" + m.Node.MAC(),
 		"-device", "virtio-rng-pci",

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,32 @@ import (
 	"github.com/distort-io/distort/e2e/internal/layout"
 	"github.com/distort-io/distort/e2e/internal/suite"
 )
+
+// A guest whose clock is not the host's has kubelet and the API server disagree about
+// how long something takes.
+func TestTheGuestsClocksRunAsTheHostDoes(t *testing.T) {
+	l := suite.Open(t)
+	for _, node := range layout.Nodes() {
+		host := suite.Guest(t, l, node.Name)
+		read := func() (guests float64, here time.Time) {
+			t.Helper()
+			out, err := host.Output(t.Context(), "cat", "/proc/uptime")
+			suite.Must(t, err)
+			guests, err = strconv.ParseFloat(strings.Fields(out)[0], 64)
+			suite.Must(t, err)
+			return guests, time.Now()
+		}
+		from, since := read()
+		_, err := host.Output(t.Context(), "sleep", "10")
+		suite.Must(t, err)
+		to, until := read()
+		rate := (to - from) / until.Sub(since).Seconds()
+		t.Logf("%s: %.3f seconds in one of the host", node.Name, rate)
+		if rate < 0.9 || rate > 1.1 {
+			t.Errorf("the clock of %s runs %.3f times as fast as the host's", node.Name, rate)
+		}
+	}
+}
 
 // A guest whose memory barriers the emulator leaves out loses a doorbell of its
 // drives, or a kick of its network, once in a while.
