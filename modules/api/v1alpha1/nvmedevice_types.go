@@ -139,9 +139,9 @@ type NVMeDeviceStatus struct {
 	// goes when its partition is gone or is placed elsewhere. Written by
 	// distort-manager.
 	// +kubebuilder:validation:MaxItems=1024
-	// Atomic: distort-manager writes the whole list, and an owner of each entry would
-	// be as long in managedFields as the entry itself.
-	// +listType=atomic
+	// The API server refuses a second one of the same UID.
+	// +listType=map
+	// +listMapKey=uid
 	// +optional
 	Reservations []Reservation `json:"reservations,omitempty"`
 	// LargestFreeExtent is the largest contiguous space in bytes that one new

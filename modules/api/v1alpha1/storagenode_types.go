@@ -148,9 +148,9 @@ type StorageNodeStatus struct {
 	// before a volume is placed; so managers that are active at once never give more
 	// than a pool has.
 	// +kubebuilder:validation:MaxItems=1024
-	// Atomic: distort-manager writes the whole list, and an owner of each entry would
-	// be as long in managedFields as the entry itself.
-	// +listType=atomic
+	// The API server refuses a second one of the same UID.
+	// +listType=map
+	// +listMapKey=uid
 	// +optional
 	Reservations []PoolReservation `json:"reservations,omitempty"`
 	// Conditions are Ready and Audited.
