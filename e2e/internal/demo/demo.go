@@ -38,6 +38,19 @@ func Ways() []Way {
 	}
 }
 
+// Class is the StorageClass that a way is shown with.
+func (w Way) Class() flow.Class { return flow.Class{Name: "demo-" + w.Name, Parameters: w.Parameters} }
+
+// Claim is that of Class.
+func (w Way) Claim() flow.Claim {
+	return flow.Claim{Name: "data-" + w.Name, Class: w.Class().Name, Size: "1Gi"}
+}
+
+// Pod is one that holds Claim on a node.
+func (w Way) Pod(image, node string) flow.Pod {
+	return flow.Pod{Name: "app-" + w.Name, Image: image, Claim: w.Claim().Name, Node: node}
+}
+
 // Demo is one showing.
 type Demo struct {
 	// Flow works in Namespace.
@@ -58,9 +71,7 @@ type shown struct {
 	sum string
 }
 
-func (s shown) class() string { return "demo-" + s.way.Name }
-func (s shown) claim() string { return "data-" + s.way.Name }
-func (s shown) pod() string   { return "app-" + s.way.Name }
+func (s shown) pod() string { return s.way.Pod("", "").Name }
 
 // Run shows everything, the ways beside each other, and returns when a step has
 // failed.
@@ -95,14 +106,14 @@ func (d *Demo) show(ctx context.Context, s *shown) error {
 
 func (d *Demo) provision(ctx context.Context, s *shown) error {
 	return d.step(s.way.Title+": ", "StorageClass and PersistentVolumeClaim of 1 GiB")(func() (string, error) {
-		if err := d.Flow.CreateClass(ctx, flow.Class{Name: s.class(), Parameters: s.way.Parameters}); err != nil {
+		if err := d.Flow.CreateClass(ctx, s.way.Class()); err != nil {
 			return "", err
 		}
 		since := time.Now()
-		if err := d.Flow.CreateClaim(ctx, flow.Claim{Name: s.claim(), Class: s.class(), Size: "1Gi"}); err != nil {
+		if err := d.Flow.CreateClaim(ctx, s.way.Claim()); err != nil {
 			return "", err
 		}
-		bound, err := d.Flow.WaitBound(ctx, s.claim(), since)
+		bound, err := d.Flow.WaitBound(ctx, s.way.Claim().Name, since)
 		if err != nil {
 			return "", err
 		}
@@ -113,7 +124,7 @@ func (d *Demo) provision(ctx context.Context, s *shown) error {
 
 func (d *Demo) write(ctx context.Context, s *shown) error {
 	err := d.step(s.way.Title+": ", "a pod on %s mounts it", d.Nodes[0])(func() (string, error) {
-		started, err := d.Flow.StartPod(ctx, flow.Pod{Name: s.pod(), Image: d.Image, Claim: s.claim(), Node: d.Nodes[0]})
+		started, err := d.Flow.StartPod(ctx, s.way.Pod(d.Image, d.Nodes[0]))
 		return fmt.Sprintf("scheduled to mounted and running %s", seconds(started.Running-started.Scheduled)), err
 	})
 	if err != nil {
@@ -138,7 +149,7 @@ func (d *Demo) move(ctx context.Context, s *shown) error {
 			return "", err
 		}
 		deleted := time.Since(begin)
-		started, err := d.Flow.StartPod(ctx, flow.Pod{Name: s.pod(), Image: d.Image, Claim: s.claim(), Node: d.Nodes[1]})
+		started, err := d.Flow.StartPod(ctx, s.way.Pod(d.Image, d.Nodes[1]))
 		if err != nil {
 			return "", err
 		}
@@ -164,10 +175,10 @@ func (d *Demo) remove(ctx context.Context, s *shown) error {
 		if err := d.Flow.DeletePod(ctx, s.pod()); err != nil {
 			return "", err
 		}
-		if err := d.Flow.DeleteClaim(ctx, s.claim()); err != nil {
+		if err := d.Flow.DeleteClaim(ctx, s.way.Claim().Name); err != nil {
 			return "", err
 		}
-		return "volume and slice are gone", d.Flow.DeleteClass(ctx, s.class())
+		return "volume and slice are gone", d.Flow.DeleteClass(ctx, s.way.Class().Name)
 	})
 }
 

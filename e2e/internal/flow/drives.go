@@ -19,8 +19,8 @@ const (
 	releaseTimeout = 60 * time.Second
 )
 
-// claimName is the name of the claim of a drive.
-func claimName(serial string) string { return "drive-" + strings.ToLower(serial) }
+// DriveClaimName is the name of the claim of a drive.
+func DriveClaimName(serial string) string { return "drive-" + strings.ToLower(serial) }
 
 // ClaimDrive makes a claim of that name for a drive, without waiting.
 func (f *Flow) ClaimDrive(ctx context.Context, name, serial string) error {
@@ -74,12 +74,12 @@ func (f *Flow) DeleteDriveClaim(ctx context.Context, name string) error {
 // ClaimDrives claims drives by serial number and waits until each is Bound.
 func (f *Flow) ClaimDrives(ctx context.Context, serials []string) error {
 	for _, serial := range serials {
-		if err := f.ClaimDrive(ctx, claimName(serial), serial); err != nil {
+		if err := f.ClaimDrive(ctx, DriveClaimName(serial), serial); err != nil {
 			return err
 		}
 	}
 	for _, serial := range serials {
-		if _, err := f.WaitDriveClaim(ctx, claimName(serial), v1alpha1.ReasonBound); err != nil {
+		if _, err := f.WaitDriveClaim(ctx, DriveClaimName(serial), v1alpha1.ReasonBound); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (f *Flow) ClaimDrives(ctx context.Context, serials []string) error {
 // ReleaseDrives deletes the claims and waits until they are gone.
 func (f *Flow) ReleaseDrives(ctx context.Context, serials []string) error {
 	for _, serial := range serials {
-		if err := f.DeleteDriveClaim(ctx, claimName(serial)); err != nil {
+		if err := f.DeleteDriveClaim(ctx, DriveClaimName(serial)); err != nil {
 			return err
 		}
 	}
