@@ -19,8 +19,6 @@ import (
 // checker knows what there is to be typed.
 type checker struct {
 	root string
-	// plugin is kubectl-distort as it is built.
-	plugin string
 	// resources are what kubectl can be asked for, values the chart's.
 	resources, values []string
 }
@@ -28,20 +26,44 @@ type checker struct {
 // machines are programs of the machine, of which the arguments alone are looked at.
 var machines = []string{"cd", "cat", "sed", "export", "git", "grep", "jq", "ls", "sort", "xargs", "zpool", "modprobe", "install", "rm", "for", "do", "done"}
 
+// plugin is kubectl-distort as TestMain has built it.
+var plugin string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "docs tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	root, err := repo.Root()
+	if err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "distort-docs-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	plugin = filepath.Join(dir, "kubectl-distort")
+	build := exec.Command("go", "build", "-o", plugin, "./modules/manager/cmd/kubectl-distort")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build kubectl-distort: %w\n%s", err, out)
+	}
+	return m.Run(), nil
+}
+
 func newChecker(t *testing.T) *checker {
 	t.Helper()
 	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &checker{root: root, plugin: filepath.Join(t.TempDir(), "kubectl-distort")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", c.plugin, "./modules/manager/cmd/kubectl-distort")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build kubectl-distort: %v\n%s", err, out)
-	}
-	c.resources, c.values = resources(t, root), values(t, root)
-	return c
+	return &checker{root: root, resources: resources(t, root), values: values(t, root)}
 }
 
 // check tells what of a command does not exist.
@@ -59,7 +81,7 @@ func (c *checker) check(ctx context.Context, words []string) error {
 	case "kubectl":
 		if len(args) > 0 && args[0] == "distort" {
 			return c.help("kubectl distort", args[1:], func(path []string) (string, error) {
-				out, err := exec.CommandContext(ctx, c.plugin, append(path, "--help")...).CombinedOutput()
+				out, err := exec.CommandContext(ctx, plugin, append(path, "--help")...).CombinedOutput()
 				return string(out), err
 			})
 		}
