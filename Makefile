@@ -145,7 +145,7 @@ page-test: ## Look at the trace page of the demo in a headless Chromium (part of
 docs-test: ## Check the commands and manifests of docs: names, kinds, rules, and the tutorial beside the demo (part of make test)
 	assets=$$(go run ./e2e/cmd/lab prepare --only envtest --print); \
 	KUBEBUILDER_ASSETS=$$assets go test $(GO_TEST_FLAGS) -count=1 -v -run 'Pages|Exist|Document|Tutorial|Manifests|Link|Reference' \
-	  ./e2e/docs ./e2e/apiserver ./e2e/internal/repo ./hack/tools/internal/reference ./modules/csi/internal/request ./modules/csi/internal/metrics ./modules/agent/internal/metrics ./modules/manager/internal/metrics
+	  ./e2e/docs ./e2e/apiserver ./e2e/internal/repo ./hack/tools/internal/reference ./modules/csi/internal/request
 
 .PHONY: csi-sanity
 csi-sanity: ## Run csi-sanity against distort-csi (part of make test)
