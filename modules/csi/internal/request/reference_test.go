@@ -17,6 +17,9 @@ import (
 // sources, has exactly the parameters that a StorageClass may have.
 func TestReferenceHasEveryParameter(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "reference", "parameters.md"))
+	if os.IsNotExist(err) {
+		t.Skip("the module is here without its repository")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
