@@ -45,7 +45,7 @@ func ParseCreateSnapshot(r *csi.CreateSnapshotRequest, namespace string) (Create
 // Suits tells why there can be no snapshot of a volume; the error is ErrInvalid.
 func (CreateSnapshot) Suits(volume v1alpha1.Slice) error {
 	if volume.GetReference().Kind != v1alpha1.KindVolume {
-		return invalidf("source_volume_id: volumes of %s %q are plain partitions, which have no snapshots", ParameterTargetBackend, BackendOf(volume))
+		return invalidf("source_volume_id: volumes of %s %q are slices of a drive, which have no snapshots", ParameterTargetBackend, BackendOf(volume))
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func parseSource(content *csi.VolumeContentSource, kind v1alpha1.VolumeKind, nam
 	case content == nil:
 		return nil, nil
 	case kind != v1alpha1.KindVolume:
-		return nil, invalidf("volume_content_source: partitions of %s %q can be neither restored nor cloned", ParameterTargetBackend, v1alpha1.BackendKernel)
+		return nil, invalidf("volume_content_source: slices of a drive can be neither restored nor cloned; volumes of %s %q can", ParameterTargetBackend, backendZFS)
 	}
 	var h handle.Handle
 	var err error
